@@ -44,7 +44,7 @@ def gather(out: Path) -> None:
     for name in there & set(TUNINGS):
         results = _finished(out / name)
         settings: dict[str, list[Line]] = {}
-        for line in results.swept_lines:
+        for line in results.lines_on(swept=True):
             settings.setdefault(line.agent, []).append(line)
         taken = {choice.learner for choice in results.choices}
         buffer = io.StringIO()

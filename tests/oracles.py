@@ -1,6 +1,7 @@
 """Slow, plain versions of what the library computes, for comparison."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -53,3 +54,14 @@ def random_world(rng, H=3, S=4, A=3, homogeneous=False, start=None) -> bl.World:
 def random_delays(rng, episodes, lost=0.2, largest=15):
     delays = rng.integers(0, largest + 1, episodes)
     return np.where(rng.random(episodes) < lost, bl.NEVER, delays)
+
+
+def oppo_bound(horizon, actions, episodes, total_delay, learning_rate):
+    """Bound on the regret of Delayed OPPO with known transitions and full information.
+
+    H ln(A) / eta + eta (K + D) (1 + 4 + ... + H^2). It holds on every run, for any costs and
+    delays.
+    """
+    squares = horizon * (horizon + 1) * (2 * horizon + 1) / 6
+    rate = learning_rate
+    return horizon * math.log(actions) / rate + rate * (episodes + total_delay) * squares

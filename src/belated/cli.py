@@ -91,7 +91,7 @@ def list_() -> None:
     """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
-    from belated.lab.catalogue import EXPERIMENTS, whole  # noqa: PLC0415
+    from belated.lab.toml import EXPERIMENTS, whole  # noqa: PLC0415
 
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name in EXPERIMENTS:
@@ -364,7 +364,7 @@ def show(experiment: str, /) -> None:
 def _find(name: str) -> tuple[Experiment, str]:
     """An experiment, and the file that it was read from, if any."""
     from belated.lab import toml  # noqa: PLC0415
-    from belated.lab.catalogue import named  # noqa: PLC0415
+    from belated.lab.toml import named  # noqa: PLC0415
 
     if name.endswith(".toml") or os.sep in name or Path(name).is_file():
         return toml.read(Path(name)), name

@@ -13,7 +13,7 @@ import pytest
 
 import belated as bl
 import recorder
-from belated.lab import Results, knowledge, run, store, toml
+from belated.lab import Results, report, run, store, toml
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 MODULE = """
@@ -140,7 +140,7 @@ def test_results_are_read_and_reported_without_the_module(place):
     assert store.spec(place / "out") == experiment
     text = Results(place / "out").report().read_text()
     assert "uniform is also given what mine:uniform asks for" in text
-    told = knowledge.sentences(experiment)[2]
+    told = report.sentences(experiment)[2]
     assert "cautious is also given what mine:cautious asks for" in told
     assert "agent.update.learning_rate = 0.1, set by hand" in told
 
@@ -192,7 +192,7 @@ def test_parts_of_an_agent_may_be_ones_own(place):
     agent = agent_of(experiment, experiment.agents[1], world, delays_of(scene, world, 0))
     assert agent.configuration()["transitions"] == bl.parts.Confidence(radius_scale=2.0)
     assert agent.configuration()["update"] == bl.parts.Softmax(learning_rate=0.5)
-    told = knowledge.sentences(experiment)[2]
+    told = report.sentences(experiment)[2]
     assert "what mine:wide asks for" in told
     assert "what mine:half asks for" in told
     assert "agent.transitions.factor = 0.5, set by hand" in told

@@ -12,7 +12,7 @@ from benchmarks import decision_suite as decisions
 
 import belated as bl
 from belated.config import scenes
-from belated.lab import knowledge, named, run, toml
+from belated.lab import named, report, run, toml
 from belated.lab.spec import Task
 from belated.lab.task import agent_of, perform, rehearse
 
@@ -61,7 +61,7 @@ def test_tables_and_figures_of_decisions(tmp_path):
     assert {line.agent for line in results.lines} == {"ours", "LinUCB"}
     assert all(0.0 < line.score.mean < 1.3 for line in results.lines)
     assert results.figure("regret").axes
-    told = knowledge.sentences(results.experiment)
+    told = report.sentences(results.experiment)
     assert "outcomes with the sign turned" in told[0]
     assert "LinUCB" in str(results.table("costs"))
 

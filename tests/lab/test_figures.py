@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import Results, knowledge, named, part, report, run, statistics, store
+from belated.lab import Results, named, part, report, run, statistics, store
 from belated.lab.figures import curves as figures
-from belated.lab.figures import maps
 from belated.lab.spec import Case, Experiment, Learner
 from lab.small import TINY
 
@@ -117,12 +116,12 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
 
 
 def test_the_map_shows_where_the_policy_goes(cased):
-    learned = maps.learned(cased, CASED, "plain", store.rows(cased))
+    learned = figures.visited(cased, CASED, "plain", store.rows(cased))
     assert list(learned) == ["A", "B", "C"]
     for visits in learned.values():
         assert visits.sum() == pytest.approx(5)  # one state per step
         assert visits[1].sum() == 0  # walls are never visited
-    figure = maps.draw(learned, CASED.scene("plain"), figures.DEFAULT, "")
+    figure = figures.draw_maps(learned, CASED.scene("plain"), figures.DEFAULT, "")
     first = figure.axes[0]
     (arrows,) = [one for one in first.collections if hasattr(one, "U")]
     moves = {(x, y): (u, v) for x, y, u, v in zip(arrows.X, arrows.Y, arrows.U, arrows.V,
@@ -135,7 +134,7 @@ def test_the_map_shows_where_the_policy_goes(cased):
 def test_the_map_is_that_of_the_first_seed_whatever_its_number(tmp_path):
     late = dataclasses.replace(TINY, first_seed=7, seeds=1)
     results = run(late, tmp_path, engine="here")
-    assert set(maps.learned(tmp_path, late, "", results.rows)) == {"A", "B"}
+    assert set(figures.visited(tmp_path, late, "", results.rows)) == {"A", "B"}
     assert "policy" in results.figures()
 
 
@@ -153,7 +152,7 @@ def test_the_report_is_one_file_that_needs_nothing_else(cased):
     assert "kind = &quot;gridworld&quot;" in text
     assert "won by the first" in text
     assert "belated 0." in text
-    for sentence in knowledge.sentences(CASED):
+    for sentence in report.sentences(CASED):
         assert sentence.replace("'", "&#x27;") in text
 
 

@@ -1,6 +1,6 @@
-"""The report says which agent was given which knowledge."""
+"""The report says what each agent was told."""
 
-from belated.lab import knowledge, named, part
+from belated.lab import named, part, report
 from belated.lab.spec import Experiment, Learner
 
 
@@ -14,7 +14,7 @@ def told(*agents, information="full"):
         agents=learners,
         information=information,
     )
-    return [text.split(" is also given ")[1] for text in knowledge.sentences(experiment)[1:]]
+    return [text.split(" is also given ")[1] for text in report.sentences(experiment)[1:]]
 
 
 def softmax(**parameters):
@@ -30,7 +30,7 @@ SEES = "It sees whole cost functions, and paths come with the costs."
 
 
 def test_what_every_agent_is_told_comes_first():
-    assert "Every agent is told" in knowledge.sentences(named("paper-grid"))[0]
+    assert "Every agent is told" in report.sentences(named("paper-grid"))[0]
 
 
 def test_words_are_told_and_numbers_are_set_by_hand():
@@ -98,7 +98,7 @@ def test_copies_are_tuned_as_if_undelayed():
 
 
 def test_doubling_is_told_neither_episodes_nor_delay():
-    sentences = knowledge.sentences(named("oreps-oppo"))
+    sentences = report.sentences(named("oreps-oppo"))
     assert BOTH in sentences[1]
     assert sentences[4].startswith("O-REPS, doubling is also given the true transitions. It sees")
     (text,) = told(part("doubling", agent=part("oppo", update=softmax(learning_rate=0.2))))
@@ -117,6 +117,6 @@ def test_doubling_over_the_largest_delay_may_be_told_totals():
 
 
 def test_knowledge_of_the_papers_agents():
-    sentences = knowledge.sentences(named("paper-grid"))[1:]
+    sentences = report.sentences(named("paper-grid"))[1:]
     assert [LARGEST in sentence for sentence in sentences] == [False, True, True]
     assert all("transitions" not in sentence for sentence in sentences)

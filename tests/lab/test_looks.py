@@ -165,7 +165,7 @@ def test_a_browser_shows_a_figure_a_report_and_what_a_notebook_shows(results, dr
     for page, says in (
         (svg, [">expected cost per episode</text>"]),
         (notebook, ["<table", "Delayed OPPO, rate 0.1", "<figcaption>", "95 % bootstrap"]),
-        (report, ["<h2>Figures</h2>", "<h2>Differences", "Who was given which knowledge"]),
+        (report, ["<h2>Figures</h2>", "<h2>Differences", "What each agent was told"]),
     ):
         picture = tmp_path / f"{page.stem}.png"
         dom = pictured(tmp_path, page.absolute().as_uri(), picture, 900, 1600)

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from belated.lab import Learner, RunBrief, exact, named, part, run, statistics, store
+from belated.lab import Learner, RunBrief, named, part, run, statistics, store
 from belated.lab.task import delays_of, world_of
 from limits import FULL
+from oracles import oppo_bound
 
 SEEDS = 5
 
@@ -108,7 +109,7 @@ def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
     delays, means = [], []
     for (case, _), curve in statistics.curves(rows, "regret").items():
         final = curve.values[:, -1]
-        expected = exact.delay_lower_bound(experiment.scene(case))
+        expected = statistics.delay_lower_bound(experiment.scene(case))
         error = final.std(ddof=1) / np.sqrt(len(final))
         assert abs(final.mean() - expected) < 3.5 * error
         delays.append(experiment.scene(case).delays.values["delay"])
@@ -127,7 +128,7 @@ def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
     run(experiment, tmp_path)
     for (case, _), curve in statistics.curves(store.rows(tmp_path), "regret").items():
         final = curve.values[:, -1]
-        expected = exact.delay_lower_bound(experiment.scene(case))
+        expected = statistics.delay_lower_bound(experiment.scene(case))
         assert abs(final.mean() - expected) < 4 * final.std(ddof=1) / np.sqrt(len(final))
 
 
@@ -153,7 +154,7 @@ def test_tuned_full_information_agents_stay_under_the_exact_bound(tmp_path):
             K, D = told.episodes, told.total_delay
             oreps = np.sqrt(2 * np.log(S * A) / (K + 3 * D))
             bounds = {
-                "tuned": exact.oppo_bound(H, A, K, D, 1 / (H * np.sqrt(K + D))),
+                "tuned": oppo_bound(H, A, K, D, 1 / (H * np.sqrt(K + D))),
                 "anytime": H * (H + 1) * np.sqrt(2 * np.log(A) * (K + D)),
                 "O-REPS": 2 * H * np.log(S * A) / oreps + oreps * H * (K + 3 * D),
             }

@@ -1,16 +1,17 @@
 """Without a terminal, a line at intervals reports the runs done and left."""
 
 import io
+import time
 
 from rich.console import Console
 
-from belated.lab import progress
+from belated.lab.run import progressed
 
 
 def told(monkeypatch, name, number, seconds, **options):
     """What is printed if every one of some runs takes so many seconds."""
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), markup=False, emoji=False, width=40, **options)
 
     def runs():
@@ -18,7 +19,7 @@ def told(monkeypatch, name, number, seconds, **options):
             now[0] += seconds
             yield i
 
-    assert list(progress.shown(name, runs(), number, console)) == list(range(number))
+    assert list(progressed(name, runs(), number, console)) == list(range(number))
     return console.file.getvalue()
 
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from belated.lab import EXPERIMENTS, Case, Results, knowledge, named, part, toml
-from belated.lab import catalogue as experiments
+from belated.lab import EXPERIMENTS, Case, Results, named, part, report, toml
+from belated.lab import toml as experiments
 from belated.lab.run import Done, execute
 from belated.lab.task import rehearse
 from lab.small import TINY
@@ -73,7 +73,7 @@ def test_other_seeds_and_agents_of_some_cases():
         f"{run}/seed-{seed}" for seed in (7, 8) for run in ("soon/a", "late/a", "late/b")
     ]
     assert some.cases_of("B") == ["late"]
-    assert "It is run in 1 of 2 cases." in knowledge.sentences(some)[-1]
+    assert "It is run in 1 of 2 cases." in report.sentences(some)[-1]
     swept = dataclasses.replace(some, sweep={"delays.delay": [1, 2]}, delays=part("fixed", delay=1))
     with pytest.raises(ValueError, match=r"agents\[1\]\.cases must be one of 'soon', 'late'"):
         dataclasses.replace(

@@ -17,7 +17,6 @@ from belated import cli
 from belated.config.part import Part, part
 from belated.lab import (
     Results,
-    knowledge,
     named,
     report,
     run,
@@ -301,7 +300,7 @@ def test_agents_of_later_papers_are_run_where_they_apply():
     assert {one.name for one in whole.agents} == {
         one.name for one in named("benchmarks.suite:suite_quick").agents
     }
-    told = {text.partition(" is ")[0]: text for text in knowledge.sentences(whole)}
+    told = {text.partition(" is ")[0]: text for text in report.sentences(whole)}
     for agent in ("DAPO", "BOLD", "FTRL"):
         assert "the true transitions" in told[f"{agent}, known"]
 

@@ -193,8 +193,7 @@ def skipping(told: RunBrief, /, agent: Inner, threshold: float | str = "tuned") 
     if isinstance(threshold, str):
         if not hasattr(inside, "setting"):
             raise ValueError('agent must have a row of tuning if threshold is "tuned"')
-        setting = inside.setting(told.paths)
-        tuned = setting.at(told.problem, told.episodes, told.total_delay)
+        tuned = inside.setting(told.paths).at(told.problem, told.episodes, told.total_delay)
         threshold = float(replace(told, tuned=tuned).said("threshold", threshold))
     return Skipping(inside, threshold)
 

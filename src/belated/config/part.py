@@ -120,7 +120,7 @@ def located(value: Any, directory: Path) -> Any:
         path, sha256 = value["file"], value.get("sha256", "")
         if not isinstance(path, str):
             raise ValueError(f"file must be a path, got {checks.show(path)}")
-        if not isinstance(sha256, str) or not re.fullmatch("([0-9a-f]{64})?", sha256):
+        if not re.fullmatch("([0-9a-f]{64})?", str(sha256)):
             raise ValueError(f"sha256 must be 64 letters from 0 to f, got {checks.show(sha256)}")
         return file_at(path, directory, sha256)
     found = {name: located(item, directory) for name, item in value.items()}
@@ -157,9 +157,8 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     if isinstance(value, Mapping):
-        value = located(value, Path()) if FILE.issuperset(value) else value
-        if isinstance(value, File):
-            return value
+        if "file" in value and FILE.issuperset(value):
+            return located(value, Path())
         others = {name: item for name, item in value.items() if name != "kind"}
         return part(value.get("kind", ""), **others)
     return part(value) if callable(value) else value

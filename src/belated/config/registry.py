@@ -12,14 +12,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
 
 from belated.config.part import MARK, File, Part, as_part
 from belated.core import checks
 from belated.names import kind as kind_of
 
 Maker = Callable[..., Any]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,24 +97,6 @@ def _inside(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry
         yield name, value if inside is None else as_part(value), inside
 
 
-def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
-    """The places where a checked part, or a part inside, names code: `module:function`.
-
-    The id of a Gymnasium environment may name a module too.
-    """
-    if isinstance(value, tuple):
-        return [t for i, v in enumerate(value) for t in code_named(f"{key}[{i}]", v, registry)]
-    if not isinstance(value, Part):
-        return []
-    found = [f"{key}.kind = {value.kind!r}"] if value.own else []
-    for name, item in value.parameters:
-        inside = registry.inside(name) if registry is not None else None
-        found += code_named(f"{key}.{name}", item if inside is None else as_part(item), inside)
-        if value.kind == "gymnasium" and ":" in str(item):
-            found.append(f"{key}.{name} = {item!r}")
-    return found
-
-
 def _check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> None:
     """Check the names of a part's parameters. handed: see `accepted`."""
     allowed = accepted(maker, handed)
@@ -148,8 +131,26 @@ def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> 
     known = list(allowed)
     close = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    takes = quoted(known) or "no parameters"
-    return ValueError(f"{key} = {checks.show(value)}: unknown key; {taker} takes {takes}{hint}")
+    takes = f"{taker} takes {quoted(known) or 'no parameters'}{hint}"
+    return ValueError(f"{key} = {checks.show(value)}: unknown key; {takes}")
+
+
+def structured(key: str, kind: type[Made], taker: str, given: object) -> Made:
+    """A dataclass from the table at a place of a file. taker: what it is, for messages."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{key} must be a table, got {checks.show(given)}")
+    prefix = f"{key}." if key else ""
+    allowed = {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
+    for name, value in given.items():
+        if name not in allowed:
+            raise unknown_key(f"{prefix}{name}", value, taker, allowed)
+    for name, each in allowed.items():
+        if each.default is each.default_factory is MISSING and name not in given:
+            raise ValueError(f"{prefix}{name} is required")
+    try:
+        return kind(**given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{prefix}{error}") from None
 
 
 def quoted(allowed: Iterable[str]) -> str:
@@ -168,12 +169,10 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
     the key.
     """
     maker = _imported(key, made, registry) if made.own else registry.kinds[made.kind]
-    handed = given
+    parameters = inspect.signature(maker).parameters.values()
+    handed = given if made.own else given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
     if made.own:
         _check_parameters(key, made, maker, len(given))
-    else:
-        parameters = inspect.signature(maker).parameters.values()
-        handed = given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
 
     def argument(key: str, value: Any, inside: Registry) -> Any:
         if isinstance(value, tuple):

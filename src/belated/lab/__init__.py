@@ -12,13 +12,12 @@ import importlib
 try:
     from belated.config.briefing import RunBrief
     from belated.config.part import Part, part
-    from belated.lab.catalogue import EXPERIMENTS, named
     from belated.lab.results import Results
     from belated.lab.run import RunsFailed, experiment, run
     from belated.lab.spec import Case, Experiment, Learner
     from belated.lab.store import rows
     from belated.lab.sweep import Select
-    from belated.lab.toml import dumps, read
+    from belated.lab.toml import EXPERIMENTS, dumps, named, read
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("belated"):
         raise

@@ -13,12 +13,12 @@ import polars as pl
 
 from belated.config.part import shown
 from belated.core import checks
-from belated.lab import exact, statistics, store, sweep, tables
-from belated.lab.catalogue import title as title_of
-from belated.lab.spec import Experiment
-from belated.lab.statistics import Difference, Exponent, Line
+from belated.lab import statistics, store, sweep, tables
+from belated.lab.spec import SCORE, Experiment
+from belated.lab.statistics import Exponent, Line
 from belated.lab.sweep import Selected
 from belated.lab.tables import Table
+from belated.lab.toml import title as title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +37,7 @@ class Results:
     def __init__(self, directory: str | Path, experiment: Experiment | None = None) -> None:
         self.directory = Path(directory)
         self.experiment = store.spec(self.directory) if experiment is None else experiment
+        self._lines: dict[tuple[str, str | None, bool], list[Line]] = {}
 
     @cached_property
     def _read(self) -> pl.DataFrame:
@@ -92,33 +93,23 @@ class Results:
             )
         return found
 
-    @cached_property
+    @property
     def lines(self) -> list[Line]:
         """Means over seeds with intervals, by case and agent."""
-        return statistics.summary(self.reported)
+        return self.lines_on()
 
-    @cached_property
-    def swept_lines(self) -> list[Line]:
-        """The same for all settings, on the seeds on which they are selected (all if none are)."""
-        if self.experiment.select is None:
-            return self.lines
-        return statistics.summary(sweep.chosen_on(self.experiment, self._read))
+    def lines_on(
+        self, on: str = "means", regret: str | None = None, *, swept: bool = False
+    ) -> list[Line]:
+        """`lines` on mean or drawn costs, with one of the regrets; see `table`.
 
-    def lines_on(self, on: str = "means", regret: str | None = None) -> list[Line]:
-        """`lines` on mean or drawn costs, with one of the regrets; see `table`."""
-        default = (on, regret) == ("means", None)
-        return self.lines if default else statistics.summary(self.reported, on, regret)
-
-    def swept_on(self, on: str = "means", regret: str | None = None) -> list[Line]:
-        """`swept_lines` on mean or drawn costs, with one of the regrets; see `table`."""
-        if (on, regret) == ("means", None):
-            return self.swept_lines
-        return statistics.summary(sweep.chosen_on(self.experiment, self._read), on, regret)
-
-    @cached_property
-    def differences(self) -> list[Difference]:
-        """Differences between agents, seed by seed."""
-        return statistics.differences(self.reported)
+        swept: all settings, on the seeds on which they are selected (all if none are).
+        """
+        swept = swept and self.experiment.select is not None
+        if (on, regret, swept) not in self._lines:
+            rows = sweep.chosen_on(self.experiment, self._read) if swept else self.reported
+            self._lines[on, regret, swept] = statistics.summary(rows, on, regret)
+        return self._lines[on, regret, swept]
 
     @cached_property
     def exponents(self) -> list[Exponent]:
@@ -130,11 +121,9 @@ class Results:
     @property
     def warnings(self) -> list[str]:
         """Warnings about agents that have not learned, and about meaningless slopes."""
-        hopeless = [
-            case
-            for case in self.experiment.case_names()
-            if exact.delay_lower_bound(self.experiment.scene(case)) is not None
-        ]
+        scenes = {case: self.experiment.scene(case) for case in self.experiment.case_names()}
+        bounds = {case: statistics.delay_lower_bound(scene) for case, scene in scenes.items()}
+        hopeless = [case for case, bound in bounds.items() if bound is not None]
         found = tables.warnings(self.lines, hopeless)
         return found + [f"WARNING: {one.warning}" for one in self.exponents if one.warning]
 
@@ -156,37 +145,34 @@ class Results:
                 policy of the whole run, on the costs that `on` names.
             baseline: for differences, the agent that all others are compared with.
         """
-        if which is None:
-            which = "results" if baseline is None else "differences"
-        checks.choice("which", which, TABLES)
+        usual = "results" if baseline is None else "differences"
+        which = checks.choice("which", usual if which is None else which, TABLES)
         if baseline is not None and which != "differences":
             raise ValueError(f"baseline is for the table of differences, not for {which!r}")
-        title = title_of(self.experiment)
+        experiment, title = self.experiment, title_of(self.experiment)
         lines = self.lines_on(on, regret)
         if statistics.noisy(self.reported) and on == "means":
             title += ", on mean costs"
         if regret is not None:
             title += f", {statistics.REGRETS[regret]}"
-        if which == "costs":
-            return tables.costs(lines, title)
         if which == "differences":
             pairs = statistics.differences(self.reported, baseline, on)
             return tables.differences(pairs, f"{title}: first minus second")
         if which == "selected":
             if not self.choices:
-                given = self.experiment.select is not None
-                why = "no setting has all its seeds" if given else "select is not given"
+                why = "no setting has all its seeds" if experiment.select else "select is not given"
                 raise ValueError(f"{self.directory} has no selected settings: {why}")
             return tables.choices(self.choices, f"{title}: settings selected")
-        against = self.experiment.against
-        if against is not None and against in dict(self.experiment.sweep):
-            title += sweep.seeds_of_choice(self.experiment)
-            swept = self.swept_on(on, regret)
-            return tables.swept(self.experiment, swept, against, title)
-        if self.exponents:
-            slopes = statistics.exponents(self.experiment, self.reported, lines, regret)
-            return tables.scaling(self.experiment, lines, title, slopes)
-        return tables.results(self.experiment, lines, title)
+        against = experiment.against
+        if which == "costs" or against is None:
+            return tables.costs(lines, title, brief=which != "costs")
+        if against == SCORE:
+            return tables.scores(experiment, lines, f"{title}. {tables.SCALE}")
+        if against in dict(experiment.sweep):
+            title += sweep.seeds_of_choice(experiment)
+            return tables.swept(experiment, self.lines_on(on, regret, swept=True), against, title)
+        slopes = statistics.exponents(experiment, self.reported, lines, regret)
+        return tables.scaling(experiment, lines, title, slopes)
 
     def figures(self) -> list[str]:
         """The names of the figures."""

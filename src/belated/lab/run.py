@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich import progress
+from rich.console import Console
+
 from belated.config.part import Part, read
+from belated.config.registry import structured
 from belated.core import checks, files
-from belated.lab import spec, store, task
-from belated.lab.catalogue import named
+from belated.lab import store, task
 from belated.lab.engine import ENGINES, Attempt, outcomes
-from belated.lab.progress import shown
 from belated.lab.results import Results
 from belated.lab.spec import Experiment, Learner
+from belated.lab.toml import named
 
+EVERY = 60.0
+"""Seconds between two lines where there is no terminal."""
+COLUMNS = (
+    progress.TextColumn("{task.description}", markup=False),
+    progress.BarColumn(),
+    progress.MofNCompleteColumn(),
+    progress.TextColumn("runs, time left"),
+    progress.TimeRemainingColumn(),
+)
 Described = Part | str | Callable[..., Any] | Mapping[str, Any]
 """The forms of a part in Python: a kind, a function, `lab.part(...)` or a table."""
 
@@ -60,15 +73,14 @@ def experiment(
         agents = [Learner(key, _part(f"agents.{key}", item)) for key, item in agents.items()]
     if not all(isinstance(item, Learner) for item in agents):
         raise ValueError(f"agents must be given by name, got {checks.show(agents)}")
-    spec.check_fields(others)
-    return Experiment(
-        name=name,
-        environment=_part("environment", environment),
-        delays=_part("delays", delays),
-        costs=None if costs is None else _part("costs", costs),
-        agents=tuple(agents),
-        **others,
-    )
+    given = {
+        "name": name,
+        "environment": _part("environment", environment),
+        "delays": _part("delays", delays),
+        "costs": None if costs is None else _part("costs", costs),
+        "agents": tuple(agents),
+    }
+    return structured("", Experiment, "an experiment", given | others)
 
 
 def _part(key: str, given: Described) -> Part:
@@ -178,7 +190,7 @@ def execute(
     store.open_for(directory, experiment)
     failed: list[Attempt] = []
     found = outcomes(experiment, tasks, min(jobs, len(tasks)), engine)
-    for outcome in shown(experiment.name, found, len(tasks)):
+    for outcome in progressed(experiment.name, found, len(tasks)):
         if outcome.result is not None:
             store.keep(directory, outcome.task, outcome.result)
         else:
@@ -188,3 +200,31 @@ def execute(
         files.sweep(directory)
     total = len(experiment.tasks())
     return Done(total - len(left), len(tasks) - len(failed), tuple(failed))
+
+
+def progressed(
+    name: str, outcomes: Iterable[Attempt], total: int, console: Console | None = None
+) -> Iterator[Attempt]:
+    """The same outcomes; the number of runs done and left is shown as they come.
+
+    A terminal or a notebook shows a bar, anything else a line per minute.
+    """
+    console = console or Console(stderr=True, markup=False, emoji=False)
+    if console.is_terminal or console.is_jupyter:
+        with progress.Progress(*COLUMNS, console=console, transient=True) as bar:
+            yield from bar.track(outcomes, total, description=name)
+        return
+    start = last = time.monotonic()
+    for done, outcome in enumerate(outcomes, 1):
+        yield outcome
+        now = time.monotonic()
+        if now - last >= EVERY and done < total:
+            last, left = now, total - done
+            so_far, rest = _minutes(now - start), _minutes((now - start) * left / done)
+            text = f"belated: {name}: {done} of {total} runs done, {left} left; "
+            console.print(f"{text}{so_far} so far, about {rest} left", soft_wrap=True)
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import Part, Shown, as_written, plain, read, table
-from belated.config.registry import check, code_named, unknown_key
+from belated.config.part import Part, Shown, as_part, as_written, plain, read, table
+from belated.config.registry import Registry, check, structured
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
@@ -135,7 +135,8 @@ class Experiment:
     def __post_init__(self) -> None:
         check_name("name", self.name)
         check_line("title", self.title)
-        _check_text("about", self.about)
+        if not isinstance(self.about, str):
+            raise ValueError(f"about must be a text, got {checks.show(self.about)}")
         _check_scene("", self, ("environment", "delays", "episodes"))
         checks.integer("seeds", self.seeds, 1, MOST_RUNS)
         checks.integer("first_seed", self.first_seed, 0, MOST_RUNS)
@@ -143,15 +144,11 @@ class Experiment:
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
         for i, learner in enumerate(self.agents):
-            check_name(f"agents[{i}].name", learner.name)
-            check(f"agents[{i}]", learner.agent, kinds.AGENTS)
-            _check_feedback(f"agents[{i}].", learner)
-            self._check_cases(i, learner)
+            _check_learner(f"agents[{i}]", f"agents[{i}].", learner)
+            self._check_cases(f"agents[{i}].cases", learner.cases)
         check_different("agents", [learner.name for learner in self.agents])
         for i, case in enumerate(self.cases):
-            check_name(f"cases[{i}].name", case.name)
-            _check_scene(f"cases[{i}].", case)
-            _check_information(f"cases[{i}].", case)
+            _check_case(f"cases[{i}].", case)
         check_different("cases", [case.name for case in self.cases])
         self._expand()
         runs = self.seeds * len(self.learners) * len(self.case_names())
@@ -167,16 +164,14 @@ class Experiment:
                     f"cases must be at least two to draw them against {self.against}, "
                     f"got {len(self._cases)}"
                 )
-        self._check_select()
+        if self.select is not None:
+            self._check_select(self.select)
 
-    def _check_cases(self, i: int, learner: Learner) -> None:
-        if learner.cases is None:
-            return
-        key, known = f"agents[{i}].cases", [case.name for case in self.cases]
-        if not isinstance(learner.cases, tuple) or not learner.cases:
-            raise ValueError(f"{key} must be names of cases, got {checks.show(learner.cases)}")
-        for name in learner.cases:
-            checks.choice(key, name, known)
+    def _check_cases(self, key: str, names: object) -> None:
+        if names is not None and (not isinstance(names, tuple) or not names):
+            raise ValueError(f"{key} must be names of cases, got {checks.show(names)}")
+        for name in names or ():
+            checks.choice(key, name, [case.name for case in self.cases])
 
     def _expand(self) -> None:
         """Make the agents and cases of the sweep, and check them like those given."""
@@ -184,30 +179,20 @@ class Experiment:
         learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
         object.__setattr__(self, "_learners", learners)
         object.__setattr__(self, "_cases", cases)
-        if not self.sweep:
-            return
-        for learner in self.learners:
-            where = f"sweep, {learner.name}"
-            check_name(f"{where}: name", learner.name)
-            check(where, learner.agent, kinds.AGENTS)
-            _check_feedback(f"{where}: ", learner)
-        for variant in cases:
-            where = f"sweep, {variant.item.name}"
-            check_name(f"{where}: name", variant.item.name)
-            _check_scene(f"{where}: ", variant.item)
-            _check_information(f"{where}: ", variant.item)
-        check_different("sweep", [learner.name for learner in self.learners])
-        check_different("sweep", self.case_names())
+        if self.sweep:
+            for learner in self.learners:
+                _check_learner(f"sweep, {learner.name}", f"sweep, {learner.name}: ", learner)
+            for variant in cases:
+                _check_case(f"sweep, {variant.item.name}: ", variant.item)
+            check_different("sweep", [learner.name for learner in self.learners])
+            check_different("sweep", self.case_names())
 
-    def _check_select(self) -> None:
-        given = self.select
-        if given is None:
-            return
+    def _check_select(self, given: object) -> None:
         if isinstance(given, Mapping):
-            _check_keys("select.", given, Select, "select")
-            given = Select(**{"seeds": 0, **given})
+            given = structured("select", Select, "select", {"seeds": 0, **given})
             object.__setattr__(self, "select", given)
         checks.instance("select", given, Select, ", e.g. { seeds = 5 }")
+        assert isinstance(given, Select)
         checks.integer("select.seeds", given.seeds, 1)
         checks.choice("select.cases", given.cases, SELECT_CASES)
         if given.seeds >= self.seeds:
@@ -286,24 +271,32 @@ class Experiment:
 
 def from_table(given: Mapping[str, Any]) -> Experiment:
     """The experiment that a table (of a TOML file) describes."""
-    check_fields(given)
-    for key in ("name", "environment", "delays", "agents"):
-        if key not in given:
-            raise ValueError(f"{key} is required")
     values = _parts_read("", given)
-    values["agents"] = tuple(
-        _learner(f"agents[{i}]", item) for i, item in enumerate(_tables("agents", given["agents"]))
-    )
-    values["cases"] = tuple(
-        _case(f"cases[{i}].", item)
-        for i, item in enumerate(_tables("cases", given.get("cases", [])))
-    )
-    return Experiment(**values)
+    for key, made in (("agents", _learner), ("cases", _case)):
+        listed = values.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
+            raise ValueError(f"{key} must be tables, [[{key}]], got {checks.show(listed)}")
+        if key in values:
+            values[key] = tuple(made(f"{key}[{i}]", item) for i, item in enumerate(listed))
+    return structured("", Experiment, "an experiment", values)
 
 
-def check_fields(given: Mapping[str, Any]) -> None:
-    """Check the names of fields of an experiment."""
-    _check_keys("", given, Experiment, "an experiment")
+def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
+    """The places where a checked part, or a part inside, names code: `module:function`.
+
+    The id of a Gymnasium environment may name a module too.
+    """
+    if isinstance(value, tuple):
+        return [t for i, v in enumerate(value) for t in code_named(f"{key}[{i}]", v, registry)]
+    if not isinstance(value, Part):
+        return []
+    found = [f"{key}.kind = {value.kind!r}"] if value.own else []
+    for name, item in value.parameters:
+        inside = registry.inside(name) if registry is not None else None
+        found += code_named(f"{key}.{name}", item if inside is None else as_part(item), inside)
+        if value.kind == "gymnasium" and ":" in str(item):
+            found.append(f"{key}.{name} = {item!r}")
+    return found
 
 
 def own_code(experiment: Experiment) -> list[str]:
@@ -332,15 +325,13 @@ def to_table(experiment: Experiment, show: Shown = as_written) -> dict[str, Any]
         {"name": learner.name, **table(learner.agent, show), **_given(learner, show, "agent")}
         for learner in experiment.agents
     ]
-    if not experiment.first_seed:
-        del result["first_seed"]
     result["cases"] = [_given(case, show) for case in experiment.cases]
     result["sweep"] = {path: plain(values, show) for path, values in experiment.sweep}
     if experiment.select is not None:
-        result["select"] = {"seeds": experiment.select.seeds}
-        if experiment.select.cases != SELECT_CASES[0]:
-            result["select"]["cases"] = experiment.select.cases
-    for key in ("cases", "sweep"):
+        result["select"] = dataclasses.asdict(experiment.select)
+        if experiment.select.cases == SELECT_CASES[0]:
+            del result["select"]["cases"]
+    for key in ("first_seed", "cases", "sweep"):
         if not result[key]:
             del result[key]
     # plain values first: in TOML, keys after a table belong to the table
@@ -357,17 +348,15 @@ def _given(item: Experiment | Learner | Case, show: Shown, *without: str) -> dic
 
 
 def _learner(key: str, item: Mapping[str, Any]) -> Learner:
-    own = ("information", "paths", "cases")
+    own = {name: item[name] for name in ("information", "paths", "cases") if name in item}
     agent = {name: value for name, value in item.items() if name not in ("name", *own)}
-    given = {name: item.get(name) for name in own}
-    if isinstance(given["cases"], list):
-        given["cases"] = tuple(given["cases"])
-    return Learner(item.get("name", ""), read(key, agent), **given)
+    if isinstance(own.get("cases"), list):
+        own["cases"] = tuple(own["cases"])
+    return Learner(item.get("name", ""), read(key, agent), **own)
 
 
-def _case(prefix: str, item: Mapping[str, Any]) -> Case:
-    _check_keys(prefix, item, Case, "a case")
-    return Case(**_parts_read(prefix, item))
+def _case(key: str, item: Mapping[str, Any]) -> Case:
+    return structured(key, Case, "a case", _parts_read(f"{key}.", item))
 
 
 def _parts_read(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -377,17 +366,17 @@ def _parts_read(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tables(key: str, value: object) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
-        raise ValueError(f"{key} must be tables, [[{key}]], got {checks.show(value)}")
-    return value
+def _check_learner(key: str, prefix: str, learner: Learner) -> None:
+    check_name(f"{prefix}name", learner.name)
+    check(key, learner.agent, kinds.AGENTS)
+    _check_feedback(prefix, learner)
 
 
-def _check_keys(prefix: str, given: Mapping[str, Any], kind: type, taker: str) -> None:
-    allowed = [field.name for field in dataclasses.fields(kind) if field.init]
-    for key, value in given.items():
-        if key not in allowed:
-            raise unknown_key(f"{prefix}{key}", value, taker, allowed)
+def _check_case(prefix: str, case: Case) -> None:
+    check_name(f"{prefix}name", case.name)
+    _check_scene(prefix, case)
+    if case.information is not None:
+        checks.choice(f"{prefix}information", case.information, INFORMATION)
 
 
 def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] = ()) -> None:
@@ -399,17 +388,7 @@ def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] =
         checks.integer(f"{prefix}episodes", item.episodes, 1, MOST_EPISODES)
 
 
-def _check_information(prefix: str, item: Experiment | Learner | Case) -> None:
-    if item.information is not None:
-        checks.choice(f"{prefix}information", item.information, INFORMATION)
-
-
 def _check_feedback(prefix: str, item: Experiment | Learner) -> None:
-    _check_information(prefix, item)
-    if item.paths is not None:
-        checks.choice(f"{prefix}paths", item.paths, PATHS)
-
-
-def _check_text(key: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise ValueError(f"{key} must be a text, got {checks.show(value)}")
+    for key, allowed in (("information", INFORMATION), ("paths", PATHS)):
+        if (value := getattr(item, key)) is not None:
+            checks.choice(f"{prefix}{key}", value, allowed)

@@ -6,6 +6,7 @@ agents are taken seed by seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from belated import config as kinds
+from belated.config.registry import with_defaults
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import NEVER, total_delay
 from belated.core.score import score, verdict
 
 if TYPE_CHECKING:
-    from belated.lab.spec import Experiment
+    from belated.lab.spec import Experiment, Scene
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -381,3 +384,32 @@ def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
     (delays,) = curves(first, "delay").values()
     drawn = np.where(delays.values < 0, NEVER, delays.values).astype(np.int64)
     return float(K + np.mean([total_delay(one) for one in drawn]))
+
+
+def delay_lower_bound(scene: Scene) -> float | None:
+    """Expected regret of every learner on the lower-bound world; None in other worlds.
+
+    With N = K / (d + 1) blocks of d + 1 episodes it is
+    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]. If N is not a whole number: None.
+    """
+    if scene.environment.kind != "delay_lower_bound" or scene.costs is not None:
+        return None
+    world = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    length = world["delay"] + 1
+    if scene.delays.kind != "fixed" or scene.delays.values["delay"] != world["delay"]:
+        return None
+    blocks, rest = divmod(scene.episodes, length)
+    if rest:
+        return None
+    surplus = expected_largest_surplus(blocks, world["actions"])
+    return float(world["horizon"] * length * surplus)
+
+
+def expected_largest_surplus(blocks: int, actions: int) -> float:
+    """E[max over a of N / 2 - Bin_a(N, 1/2)], from the distribution of the smallest binomial."""
+    n = np.arange(blocks + 1)
+    logs = [math.lgamma(blocks + 1) - math.lgamma(i + 1) - math.lgamma(blocks - i + 1) for i in n]
+    mass = np.exp(np.array(logs) - blocks * math.log(2))
+    at_least = np.cumsum(mass[::-1])[::-1] ** actions  # P(smallest >= i)
+    smallest = float(at_least[1:].sum())
+    return blocks / 2 - smallest

@@ -22,7 +22,8 @@ import io
 import json
 import math
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
@@ -38,7 +39,7 @@ from belated.lab import toml
 from belated.lab.spec import Experiment, Task
 from belated.lab.task import COLUMNS, Result, parameters
 
-ROWS, VISITS, SUMS = ".parquet", ".visits.npy", ".sha256"
+ROWS, VISITS, SUMS, TIME, FAILURE = ".parquet", ".visits.npy", ".sha256", ".json", ".txt"
 """The suffixes of the files of a run."""
 
 _Read = TypeVar("_Read")
@@ -141,12 +142,12 @@ def keep(directory: Path, task: Task, result: Result) -> None:
     if not _finished(directory, task):
         if not math.isnan(result.seconds):
             seconds = json.dumps({"processor_seconds": round(result.seconds, 3)})
-            write(_time(directory, task), f"{seconds}\n".encode())
+            write(_path(directory, task, TIME), f"{seconds}\n".encode())
         contents = {VISITS: result.visits, ROWS: result.parquet}
         kept = {ending: content for ending, content in contents.items() if content is not None}
         for ending, content in {SUMS: _sums(task, kept), **kept}.items():
             write(_path(directory, task, ending), content)
-    _failure(directory, task).unlink(missing_ok=True)
+    _path(directory, task, FAILURE).unlink(missing_ok=True)
 
 
 def _sums(task: Task, contents: dict[str, bytes]) -> bytes:
@@ -155,16 +156,14 @@ def _sums(task: Task, contents: dict[str, bytes]) -> bytes:
     return "".join(f"{digest}  {task.name}{ending}\n" for digest, ending in sums).encode()
 
 
-def keep_failure(directory: Path, task: Task, trace: str) -> Path:
+def keep_failure(directory: Path, task: Task, trace: str) -> None:
     """Store the traceback of a run that raised."""
-    path = _failure(directory, task)
-    write(path, trace.encode())
-    return path
+    write(_path(directory, task, FAILURE), trace.encode())
 
 
 def failed(directory: Path, experiment: Experiment) -> list[Task]:
     """The runs that raised and have not been finished since."""
-    return [task for task in experiment.tasks() if _failure(directory, task).exists()]
+    return [task for task in experiment.tasks() if _path(directory, task, FAILURE).exists()]
 
 
 def unfinished(directory: Path, experiment: Experiment) -> list[Task]:
@@ -176,8 +175,8 @@ def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.Data
     """The rows of all finished runs, in the order of the specification."""
     directory = Path(directory)
     experiment = experiment or spec(directory)
-    tasks: Iterable[Task] = experiment.tasks()
-    found = [_rows(directory, experiment, task) for task in tasks if _finished(directory, task)]
+    done = (task for task in experiment.tasks() if _finished(directory, task))
+    found = [_rows(directory, experiment, task) for task in done]
     if not found:
         raise ValueError(f"{directory} must hold at least one finished run, got none")
     return pl.concat(found)
@@ -187,7 +186,7 @@ def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
     """The rows of one run; checks that they belong to it."""
     path = _path(directory, task, ROWS)
     content = _contents(directory, task)[ROWS]
-    found = _parsed(path, lambda: pl.read_parquet(io.BytesIO(content)))
+    found = _parsed(path, lambda: pl.read_parquet(content))
     absent = [name for name in COLUMNS if name not in found.columns]
     if absent:
         raise ValueError(
@@ -223,11 +222,10 @@ def visits(directory: Path, task: Task) -> Floats | None:
     if content is None:
         return None
     path = _path(directory, task, VISITS)
-    kept = _parsed(path, lambda: np.load(io.BytesIO(content)))
+    kept: Floats = _parsed(path, lambda: np.load(io.BytesIO(content)))
     if kept.dtype != np.float64 or kept.ndim != 2 or not np.all(np.isfinite(kept)):
         raise _damaged(path, "it holds no table of visits")
-    visited: Floats = kept
-    return visited
+    return kept
 
 
 def _contents(directory: Path, task: Task) -> dict[str, bytes]:
@@ -259,26 +257,21 @@ def _finished(directory: Path, task: Task) -> bool:
     return _path(directory, task, ROWS).exists()
 
 
-def _failure(directory: Path, task: Task) -> Path:
-    return directory / "failed" / f"{task.name}.txt"
-
-
 def times(directory: Path, experiment: Experiment) -> dict[Task, float]:
     """The processor seconds of the finished runs, if known."""
-
-    def read(path: Path) -> float:
-        return _parsed(path, lambda: float(json.loads(path.read_text())["processor_seconds"]))
-
-    paths = {task: _time(directory, task) for task in experiment.tasks()}
-    return {task: read(path) for task, path in paths.items() if path.exists()}
-
-
-def _time(directory: Path, task: Task) -> Path:
-    return directory / "times" / f"{task.name}.json"
+    found = {}
+    for task in experiment.tasks():
+        path = _path(directory, task, TIME)
+        if path.exists():
+            told = _parsed(path, partial(json.loads, path.read_bytes()))
+            found[task] = float(told["processor_seconds"])
+    return found
 
 
 def _path(directory: Path, task: Task, ending: str) -> Path:
-    return directory / "runs" / f"{task.name}{ending}"
+    """The path of a file of a run, by its suffix."""
+    folder = {TIME: "times", FAILURE: "failed"}.get(ending, "runs")
+    return directory / folder / f"{task.name}{ending}"
 
 
 def _versions() -> dict[str, str]:

@@ -76,13 +76,13 @@ class Variant(Generic[Item]):
 
 def axes_of(given: object) -> Axes:
     """The axes of a `sweep` table: values by path."""
-    if isinstance(given, tuple):
-        given = dict(given)
+    given = dict(given) if isinstance(given, tuple) else given
     if not isinstance(given, Mapping):
         raise ValueError(f"sweep must be a table of lists by path, got {checks.show(given)}")
     axes = []
     for path, values in given.items():
-        listed = frozen(list(values)) if _is_list(values) else ()
+        several = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+        listed = frozen(list(values)) if several else ()
         if not listed:
             raise ValueError(
                 f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
@@ -96,10 +96,6 @@ def axes_of(given: object) -> Axes:
             raise ValueError(f"sweep.{path} must be different values, got {shown(twice[0])} twice")
         axes.append((str(path), listed))
     return tuple(axes)
-
-
-def _is_list(values: object) -> bool:
-    return isinstance(values, Iterable) and not isinstance(values, str | Mapping)
 
 
 def expanded(
@@ -118,10 +114,10 @@ def expanded(
     size = math.prod(map(len, axes.values()))
     if size > most:
         raise ValueError(f"sweep must make at most {most} settings, got {size}")
-    owners = {path: _owner(path, experiment) for path in axes if _is_agents(path)}
-    for path in axes:
-        if path not in owners:
-            _check_scene_path(path, experiment, registries)
+    owners = {path: _owner(path, experiment) for path in axes if path.partition(".")[0] == AGENTS}
+    scene_axes = {path: values for path, values in axes.items() if path not in owners}
+    for path in scene_axes:
+        _check_scene_path(path, registries)
     labels = dict(zip(axes, _labels(list(axes)), strict=True))
     learners: list[Variant[Learner]] = []
     for learner in experiment.agents:
@@ -136,7 +132,6 @@ def expanded(
             )
 
         learners += _grid(learner, its, labels, put)
-    scene_axes = {path: values for path, values in axes.items() if path not in owners}
 
     def put_scene(item: Case, path: str, value: Any) -> Case:
         key, *rest = path.split(".")
@@ -169,10 +164,6 @@ def _grid(
     return found
 
 
-def _is_agents(path: str) -> bool:
-    return path == AGENTS or path.startswith(f"{AGENTS}.")
-
-
 def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
     """The learner that a path refers to, and the keys of the parameter inside it."""
     rest = path[len(AGENTS) + 1 :]
@@ -188,9 +179,7 @@ def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
     )
 
 
-def _check_scene_path(
-    path: str, experiment: Experiment, registries: Mapping[str, Registry]
-) -> None:
+def _check_scene_path(path: str, registries: Mapping[str, Registry]) -> None:
     key, *rest = path.split(".")
     known = [AGENTS, *registries, *PLAIN]
     if key not in known or (rest and key in PLAIN):

@@ -16,11 +16,11 @@ from tabulate import tabulate
 
 from belated.config.part import shown
 from belated.lab import statistics, sweep
-from belated.lab.catalogue import title as title_of
 from belated.lab.names import is_math
-from belated.lab.spec import SCORE, Experiment
+from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Exponent, Interval, Line, score_table
 from belated.lab.sweep import Selected
+from belated.lab.toml import title as title_of
 
 if TYPE_CHECKING:
     from belated.lab.results import Results
@@ -195,15 +195,6 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
     if brief:
         head, cells = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in cells]
     return _table(title, head, cells, 2)
-
-
-def results(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
-    """The table of an experiment that compares no settings, for a terminal."""
-    if experiment.against == SCORE:
-        return scores(experiment, lines, f"{title}. {SCALE}")
-    if experiment.against is not None:
-        return scaling(experiment, lines, title)
-    return costs(lines, title, brief=True)
 
 
 def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:

@@ -37,7 +37,7 @@ from belated.config.briefing import RunBrief
 from belated.config.part import Part, as_part, table
 from belated.config.registry import Registry, accepted, make
 from belated.core import checks
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import NEVER, DelayModel
 from belated.core.delays.outcomes import OutcomeDependentDelay, is_oblivious, of_episodes
@@ -240,9 +240,10 @@ def perform(experiment: Experiment, task: Task) -> Result:
     first = task.seed == experiment.first_seed
     if first and isinstance(world, World) and scene.environment.kind == "gridworld":
         with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
-            visits = _array(occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0))
-    buffer = io.BytesIO()
-    _frame(experiment, task, run, watched).write_parquet(buffer)
+            taken = occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0)
+            np.save(array := io.BytesIO(), taken)
+            visits = array.getvalue()
+    _frame(experiment, task, run, watched).write_parquet(buffer := io.BytesIO())
     return Result(buffer.getvalue(), visits, seconds)
 
 
@@ -276,18 +277,12 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: dict[int, str]
     """The rows of a run."""
     K = len(run.values)
     means = run.means or run
-    text = {
-        "experiment": experiment.name,
-        "case": task.case,
-        "agent": task.learner,
-        "parameters": parameters(experiment, task),
-    }
+    best = means.best  # of decisions the comparator is the best action of every visitor
+    told = (experiment.name, task.case, task.learner, parameters(experiment, task))
+    texts = zip(("experiment", "case", "agent", "parameters"), told, strict=True)
     return pl.DataFrame(
         {
-            **{
-                name: pl.repeat(value, K, dtype=pl.String, eager=True)
-                for name, value in text.items()
-            },
+            **{name: pl.repeat(text, K, dtype=pl.String, eager=True) for name, text in texts},
             "seed": pl.repeat(task.seed, K, dtype=pl.Int64, eager=True),
             "episode": np.arange(K),
             "value": run.values,
@@ -300,7 +295,8 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: dict[int, str]
             "mean_value": means.values,
             "mean_comparator": means.comparator,
             "mean_uniform": means.uniform,
-            **_best(run),
+            "best_each": run.comparator if best is None else best.each,
+            "best_so_far": np.cumsum(run.comparator) if best is None else best.so_far,
             "diagnostics": pl.Series([watched.get(k) for k in range(K)], dtype=pl.String),
             "step_delays": pl.Series(_of_steps(run), dtype=pl.String),
         }
@@ -313,17 +309,3 @@ def _of_steps(run: Run) -> list[str | None]:
         return [None] * len(run.values)
     told = np.where(run.step_delays == NEVER, -1, run.step_delays)
     return [json.dumps(row) for row in told.tolist()]
-
-
-def _best(run: Run) -> dict[str, Floats]:
-    """The mean costs of the best policies."""
-    best = (run.means or run).best
-    if best is None:  # decisions: the comparator is the best action of every visitor
-        return {"best_each": run.comparator, "best_so_far": np.cumsum(run.comparator)}
-    return {"best_each": best.each, "best_so_far": best.so_far}
-
-
-def _array(values: Floats) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, values)
-    return buffer.getvalue()

@@ -10,12 +10,12 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from belated.config.part import Part, read
-from belated.config.registry import Registry, accepted, check, make, unknown_key
+from belated.config.registry import Registry, accepted, check, make, structured
 from belated.core import checks
 from belated.core.contract import Agent
 from belated.core.rewards import Scale
@@ -38,7 +38,6 @@ NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,32 +338,14 @@ def load(path: Path, *, tokens: bool = True) -> Config:
 def from_table(given: Mapping[str, Any]) -> Config:
     """The configuration that a table describes. Every agent is made once, as a check."""
     values = dict(given)
-    values["limits"] = _made("limits", Limits, "limits", values.get("limits", {}))
+    values["limits"] = structured("limits", Limits, "limits", values.get("limits", {}))
     for name, one in (("learners", _learner), ("tokens", _token)):
         tables = enumerate(_list(name, values.get(name, [])))
         values[name] = tuple(one(f"{name}[{i}]", item) for i, item in tables)
-    config = _made("", Config, "a server", values)
+    config = structured("", Config, "a server", values)
     for learner in config.learners:
         learner.fresh()
     return config
-
-
-def _made(key: str, kind: type[Made], taker: str, given: object) -> Made:
-    """A dataclass from the table at a place of the file. taker: what it is, for messages."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{key} must be a table, got {checks.show(given)}")
-    prefix = f"{key}." if key else ""
-    allowed = {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
-    for name, value in given.items():
-        if name not in allowed:
-            raise unknown_key(f"{prefix}{name}", value, taker, list(allowed))
-    for name, each in allowed.items():
-        if each.default is each.default_factory is MISSING and name not in given:
-            raise ValueError(f"{prefix}{name} is required")
-    try:
-        return kind(**given)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{prefix}{error}") from None
 
 
 def _token(key: str, given: object) -> Token:
@@ -373,7 +354,7 @@ def _token(key: str, given: object) -> Token:
         for name in ("learners", "verbs"):
             if name in values:
                 values[name] = _texts(f"{key}.{name}", values[name])
-    return _made(key, Token, "a token", values)
+    return structured(key, Token, "a token", values)
 
 
 def _learner(key: str, given: object) -> LearnerConfig:
@@ -389,7 +370,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
     agent = values.get("agent", agents.usual(values["problem"]))
-    return _made(key, LearnerConfig, "a learner", {**values, "agent": read(f"{key}.agent", agent)})
+    values["agent"] = read(f"{key}.agent", agent)
+    return structured(key, LearnerConfig, "a learner", values)
 
 
 def _choice(key: str, values: dict[str, Any]) -> Any:
@@ -432,7 +414,7 @@ def _problem(key: str, given: object) -> Any:
                 shown = checks.show(found)
                 raise ValueError(f"{key} must be a problem, got {shown} without {name}")
         return found
-    made = _made(key, Problem, "a problem", given)
+    made = structured(key, Problem, "a problem", given)
     if made.horizon * made.states * made.actions > LARGEST_POLICY:
         raise ValueError(f"{key}: states, actions and horizon must multiply to {LARGEST_POLICY}")
     return made

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from belated import config as kinds
+from belated.config.registry import with_defaults
 from belated.core.arrays import Floats
-from belated.lab import statistics
-from belated.lab.catalogue import title
-from belated.lab.figures import maps, profile, sweeps
+from belated.lab import statistics, store
+from belated.lab.figures import profile, sweeps
 from belated.lab.figures import style as drawing
 from belated.lab.figures.style import (
     COLOURS,
@@ -27,8 +31,10 @@ from belated.lab.figures.style import (
     look,
 )
 from belated.lab.results import Results
-from belated.lab.spec import SCORE
+from belated.lab.spec import SCORE, Experiment, Scene, Task
 from belated.lab.statistics import Curves
+from belated.lab.toml import title
+from belated.tabular.environments.gridworld import MOVES
 
 POINTS = 250
 """The largest number of points of a curve; more would blur in print."""
@@ -38,6 +44,9 @@ JAGGED = 15.0
 """A curve is jagged if its ups and downs sum to more than this many times its range."""
 FEW = 4
 """A sweep that makes more cases than this has no figures of single cases."""
+
+SEEN = 0.05
+"""A state with at least this many expected visits per episode gets an arrow."""
 
 
 def draw(results: Results, layout: Layout = DEFAULT) -> list[Drawing]:
@@ -83,7 +92,7 @@ def _of_case(results: Results, case: str, layout: Layout) -> dict[str, Callable[
         file_name("regret", case): lambda: over_time(names, case, rows, "regret", layout, heading),
         file_name("delays", case): lambda: feedback(case, rows, layout, heading),
     }
-    learned = maps.learned(results.directory, experiment, case, rows)
+    learned = visited(results.directory, experiment, case, rows)
     if learned:
         caption = (
             "The policies learned by the end (first seed). The shade shows expected visits per "
@@ -92,7 +101,7 @@ def _of_case(results: Results, case: str, layout: Layout) -> dict[str, Callable[
         )
         name = file_name("policy", case)
         found[name] = lambda: Drawing(
-            name, caption, maps.draw(learned, experiment.scene(case), layout, heading)
+            name, caption, draw_maps(learned, experiment.scene(case), layout, heading)
         )
     return found
 
@@ -308,3 +317,48 @@ def compared(
             for heading, rows in scenes
             for column in ("value", "regret")
         ]
+
+
+def visited(
+    directory: Path, experiment: Experiment, case: str, rows: pl.DataFrame
+) -> dict[str, Floats]:
+    """Expected visits (S, A) of the first seed by agent; none if the world is not a grid."""
+    found = {}
+    for name in rows["agent"].unique(maintain_order=True):
+        visits = store.visits(directory, Task(case, name, experiment.first_seed))
+        if visits is not None:
+            found[name] = visits
+    return found
+
+
+def draw_maps(maps: dict[str, Floats], scene: Scene, layout: Layout, title: str) -> Figure:
+    """One map per agent, side by side, with a common colour scale."""
+    described = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    size = described["size"]
+    height, width = size if isinstance(size, tuple) else (size, size)
+    across = min(3 if layout.width is None else max(1, int(layout.width / 1.6)), len(maps))
+    wide = layout.width or max(2.6 * across + 0.7, 4.2)
+    figure, panels = drawing.grid(len(maps), across, wide, 1.0)
+    top = max(float(np.delete(one.sum(axis=1), -1).max(initial=0.1)) for one in maps.values())
+    marked = [(0, 0)] + [(height - 1, width - 1)] * (scene.costs is None)
+    for axes, (name, taken) in zip(panels, maps.items(), strict=True):
+        visits = taken.sum(axis=1)
+        moves = taken @ np.array(MOVES, dtype=np.float64) / np.maximum(visits, 1e-12)[:, None]
+        shade = axes.imshow(visits.reshape(height, width), cmap="Blues", vmin=0, vmax=top)
+        for row, column in described["walls"]:
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.85",
+                                     edgecolor="0.45", hatch="xxx", linewidth=0))  # fmt: skip
+        for row, column in marked:
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False,
+                                     edgecolor="#D55E00", linewidth=1.6))  # fmt: skip
+        states = np.flatnonzero(visits >= SEEN)
+        drop, right = moves[states].T
+        dark = np.where(visits[states] > 0.6 * top, "white", "0.1")
+        axes.quiver(states % width, states // width, right, -drop, color=dark, pivot="mid",
+                    scale=1.4 * width, width=0.009, headwidth=4)  # fmt: skip
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set(visible=True, color="0.7")
+        drawing.entitle(axes, layout.named(name), 24, fontsize=9)
+    figure.colorbar(shade, ax=panels, shrink=0.7, extend="max", label="visits per episode")
+    drawing.head(figure, layout, title)
+    return figure

@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from belated.core.arrays import Floats
-from belated.lab.catalogue import title
 from belated.lab.figures.style import (
     OTHERS,
     Drawing,
@@ -25,6 +24,7 @@ from belated.lab.names import is_math
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Line, Scores, score_table
 from belated.lab.tables import number
+from belated.lab.toml import title
 
 RANGE = (-1.0, 1.1)
 """The range of scores that is drawn. Scores beyond it count, but are not visible."""

@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 
 from belated.config.part import shown
 from belated.core.arrays import Floats
-from belated.lab import exact, statistics, sweep
-from belated.lab.catalogue import title
+from belated.lab import statistics, sweep
 from belated.lab.figures import style as drawing
 from belated.lab.figures.style import (
     DEFAULT,
@@ -28,6 +27,7 @@ from belated.lab.figures.style import (
 from belated.lab.results import Results
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Interval, Line
+from belated.lab.toml import title
 
 REFERENCE = 0.5
 """The slope of the reference line: that of sqrt(K)."""
@@ -75,10 +75,11 @@ def scaling(
             notes.append(f"{one.agent} {interval_of(one.slope)}{'!' if one.warning else ''}")
         warnings += [one.warning] if one.warning else []
     played = {line.case for line in lines}
+    bounds = {c: statistics.delay_lower_bound(experiment.scene(c)) for c in experiment.case_names()}
     known = [
         (statistics.across(experiment, rows, case), value)
-        for case in experiment.case_names()
-        if case in played and (value := exact.delay_lower_bound(experiment.scene(case))) is not None
+        for case, value in bounds.items()
+        if case in played and value is not None
     ]
 
     def all_of_it(axes: Axes, focus: str | None) -> None:
@@ -216,7 +217,7 @@ def over(results: Results, path: str, layout: Layout = DEFAULT) -> list[Series]:
     chosen = {(choice.case, choice.learner) for choice in results.choices}
     found: dict[str, dict[float, tuple[Interval, bool]]] = {}
     levels = set()
-    for line in results.swept_on(layout.on, layout.regret):
+    for line in results.lines_on(layout.on, layout.regret, swept=True):
         at = experiment.at(line.case, line.agent)
         elsewhere = line.agent != experiment.base(line.agent) and path not in at
         if elsewhere and path.startswith(f"{sweep.AGENTS}."):
