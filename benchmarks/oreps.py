@@ -29,8 +29,7 @@ from belated.tabular.counts import ConfidenceSet, Counts, log_term
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.oreps import newton as kernels
 from belated.tabular.oreps.projection import (
-    ConfidenceBox,
-    KnownDynamics,
+    Dynamics,
     _Newton,
     initial_reference,
     project,
@@ -41,14 +40,12 @@ RESULTS = Path(__file__).parent / "OREPS.md"
 ETA = 0.1
 
 
-def known_grid(size, horizon, slip) -> KnownDynamics:
+def known_grid(size, horizon, slip) -> Dynamics:
     world = bl.environments.gridworld(size, slip=slip, horizon=horizon)
-    t = world.mdp.transitions
-    start = world.problem.start_probabilities
-    return KnownDynamics(t.successors, t.probabilities, start, horizon)
+    return Dynamics(world.mdp.transitions.rows, world.problem.start_probabilities, horizon)
 
 
-def box_after(size, horizon, episodes, scale) -> ConfidenceBox:
+def box_after(size, horizon, episodes, scale) -> Dynamics:
     """The confidence box after episodes of the uniform policy."""
     world = bl.environments.gridworld(size, horizon=horizon)
     problem = world.problem
@@ -57,16 +54,9 @@ def box_after(size, horizon, episodes, scale) -> ConfidenceBox:
     uniform = np.full(problem.shape, 0.25)
     for k in range(episodes):
         box.add(world.mdp.play(uniform, rng, k))
-    counts = box.counts
-    return ConfidenceBox(
-        counts.successors,
-        counts.known,
-        box.lower,
-        box.lower + box.width,
-        box.unseen,
-        problem.start_probabilities,
-        horizon,
-    )
+    successors, known, lower, width, unseen, _ = box.box
+    bounds = kernels.BoxBounds(successors, known, lower, lower + width, unseen)
+    return Dynamics(bounds, problem.start_probabilities, horizon)
 
 
 def goal(size) -> Floats:
@@ -115,14 +105,13 @@ def dual_gradient(
 
 
 def by_lbfgs(
-    dynamics: KnownDynamics | ConfidenceBox, log_reference: Floats, cost: Floats, V: Floats
+    dynamics: Dynamics, log_reference: Floats, cost: Floats, V: Floats
 ) -> tuple[float, int, float]:
     """Returns (seconds, evaluations, largest flow violation) of L-BFGS from V (H, S)."""
     begin = time.process_time()
     newton = _Newton(dynamics, log_reference, cost)
     log_weights = np.ascontiguousarray(newton.log_reference - cost[..., None])
     log_weights.flags.writeable = False
-    given = kernels.Given(log_weights, newton.log_start, newton.bounds)
     rows, point = newton.rows, newton.point
     H, S = rows.reach.shape
     gradient = np.zeros((H, S))
@@ -131,7 +120,7 @@ def by_lbfgs(
 
     def objective(x: Floats) -> tuple[float, Floats]:
         point.V[:H][inside] = x
-        kernels.evaluate_rows(given, rows, point, False)
+        kernels.evaluate_rows(log_weights, newton.bounds, rows, point, False)
         value = dual_gradient(rows, point, newton.log_start, gradient)
         return value, gradient[inside]
 

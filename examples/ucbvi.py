@@ -15,11 +15,12 @@ import numpy as np
 
 import belated as bl
 from belated.core.arrays import Floats
+from belated.core.episodes import Learner, Open
+from belated.tabular.counts import Sums
 from belated.tabular.policies import greedy
-from belated.tabular.rivals.base import Rival, Sums
 
 
-class UCBVI(Rival):
+class UCBVI(Learner[bool]):
     """Optimistic planning; pools costs over steps, and transitions where they are the same."""
 
     _next: Sums  # (1 or H, S, A, S) transitions that were seen
@@ -47,10 +48,10 @@ class UCBVI(Rival):
             V = Q[h].min(axis=1)
         return greedy(Q), True
 
-    def _learn_from(self, path: bl.Trajectory, costs: Floats) -> None:
-        here = path.states[:-1], path.actions
-        np.add.at(self._next, (self._steps, *here, path.states[1:]), 1.0)
-        np.add.at(self._costs, here, costs)
+    def _learn(self, entry: Open[bool]) -> None:
+        here = entry.path.states[:-1], entry.path.actions
+        np.add.at(self._next, (self._steps, *here, entry.path.states[1:]), 1.0)
+        np.add.at(self._costs, here, entry.costs.values)
         np.add.at(self._plays, here, 1.0)
 
 

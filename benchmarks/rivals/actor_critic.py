@@ -14,14 +14,13 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.episodes import Learner, Open
 from belated.saving import register
 from belated.tabular.problem import Problem
-from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival
 
 
 @register
-class ActorCritic(Rival):
+class ActorCritic(Learner[bool]):
     """One-step actor-critic with constant rates.
 
     Args:
@@ -36,6 +35,7 @@ class ActorCritic(Rival):
     def __init__(
         self, problem: Problem, *, learning_rate: float = 1.0, critic_rate: float = 0.3
     ) -> None:
+        checks.instance("problem", problem, Problem)
         self._rate = checks.real("learning_rate", learning_rate, 0.0, 1e6, above=True)
         self._critic_rate = checks.real("critic_rate", critic_rate, 0.0, 1.0, above=True)
         super().__init__(problem, learning_rate=self._rate, critic_rate=self._critic_rate)
@@ -46,8 +46,9 @@ class ActorCritic(Rival):
     def _next_policy(self) -> tuple[Floats, bool]:
         return frozen(_softmin(self._theta)), True
 
-    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
-        v, theta, states, actions = self._v, self._theta, path.states, path.actions
+    def _learn(self, entry: Open[bool]) -> None:
+        v, theta, costs = self._v, self._theta, entry.costs.values
+        states, actions = entry.path.states, entry.path.actions
         for h in range(self.problem.horizon - 1, -1, -1):
             s = states[h]
             delta = costs[h] + v[h + 1, states[h + 1]] - v[h, s]

@@ -15,9 +15,9 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.episodes import Learner, Open, generator
 from belated.saving import register
+from belated.tabular.counts import Sums
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
-from belated.tabular.rivals.base import SEEDS, Sums
 
 
 @register
@@ -38,7 +38,7 @@ class FollowTheLeader(Learner[bool]):
     def __init__(self, problem: Problem, *, forget: float = 1.0, seed: int = 0) -> None:
         checks.instance("problem", problem, Problem)
         self._keep = checks.real("forget", forget, 0.0, 1.0, above=True)
-        self._seed = checks.integer("seed", seed, 0, SEEDS)
+        self._seed = checks.integer("seed", seed, 0, 2**63 - 1)
         super().__init__(problem, forget=self._keep, seed=self._seed)
         H, S, A = problem.shape
         T = 1 if problem.homogeneous else H

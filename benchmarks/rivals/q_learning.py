@@ -12,15 +12,14 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.episodes import Learner, Open
 from belated.saving import register
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
-from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import Rival
 
 
 @register
-class QLearning(Rival):
+class QLearning(Learner[bool]):
     """Epsilon-greedy Q-learning with a constant learning rate.
 
     Args:
@@ -41,6 +40,7 @@ class QLearning(Rival):
         epsilon: float = 0.1,
         optimistic: bool = False,
     ) -> None:
+        checks.instance("problem", problem, Problem)
         self._rate = checks.real("learning_rate", learning_rate, 0.0, 1.0, above=True)
         self._epsilon = checks.real("epsilon", epsilon, 0.0, 1.0)
         optimistic = checks.flag("optimistic", optimistic)
@@ -56,8 +56,9 @@ class QLearning(Rival):
         even = self._epsilon / self.problem.actions
         return frozen((1.0 - self._epsilon) * greedy(self._q[:-1]) + even), True
 
-    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
-        q, states, actions = self._q, path.states, path.actions
+    def _learn(self, entry: Open[bool]) -> None:
+        q, states, actions = self._q, entry.path.states, entry.path.actions
+        costs = entry.costs.values
         for h in range(self.problem.horizon - 1, -1, -1):
             target = costs[h] + q[h + 1, states[h + 1]].min()
             here = (h, states[h], actions[h])

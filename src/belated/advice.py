@@ -38,7 +38,6 @@ from belated.onehot import TableSampler
 from belated.sequences import needed
 from belated.tabular.doubling import Doubling
 from belated.tabular.oppo import DelayedOPPO
-from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, oppo_full
 from belated.tabular.parts.costs import Averaged, Weighted
 from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence
@@ -46,7 +45,14 @@ from belated.tabular.parts.update import Softmax
 from belated.tabular.practice import practical
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import (
+    Arms,
+    BanditFeedback,
+    FullInformation,
+    Parameters,
+    Setting,
+    oppo_full,
+)
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88

@@ -2,19 +2,21 @@
 
 from belated.core.contract import PATHS
 from belated.tabular.dapo import DAPOSetting, dapo
-from belated.tabular.oppo_tuning import (
-    Arms,
-    BanditFeedback,
-    FullInformation,
-    Stochastic,
-    exp3,
-    oppo_bandit,
-    oppo_full,
-)
 from belated.tabular.oreps.agent import OREPSSetting, oreps
 from belated.tabular.oreps.ftrl import PRACTICE, FTRLSetting, ftrl
 from belated.tabular.oreps.uob import UOBSetting, layered, uob_reps
-from belated.tabular.tuning import Parameters, Setting, exploration_threshold
+from belated.tabular.tuning import (
+    Arms,
+    BanditFeedback,
+    FullInformation,
+    Parameters,
+    Setting,
+    Stochastic,
+    exp3,
+    exploration_threshold,
+    oppo_bandit,
+    oppo_full,
+)
 from belated.tabular.ucbvi import UCBVISetting
 
 __all__ = [

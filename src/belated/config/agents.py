@@ -27,10 +27,10 @@ from belated.core.wrappers.parallel import Bold, Parallel
 from belated.core.wrappers.pipeline import Pipeline
 from belated.core.wrappers.skipping import Skipping
 from belated.linear.choice import Choice
-from belated.tabular.doubling import Doubling, Restartable
+from belated.tabular.doubling import Doubling
 from belated.tabular.lazy import Lazy
-from belated.tabular.oreps import DelayedFTRL
 from belated.tabular.oreps.doubling import DoublingFTRL
+from belated.tabular.oreps.ftrl import DelayedFTRL
 from belated.tabular.parts.costs import Averaged, Revealed, Weighted
 from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.regret_matching import RegretMatching
@@ -200,7 +200,7 @@ def skipping(told: RunBrief, /, agent: Inner, threshold: float | str = "tuned") 
 
 def doubling(told: RunBrief, /, agent: Inner) -> Agent:
     """`belated.wrappers.Doubling`: new parameters whenever the estimate of K and D has doubled."""
-    return Doubling(cast(Restartable, agent(told)), paths=told.paths)
+    return Doubling(agent(told), paths=told.paths)
 
 
 def doubling_ftrl(told: RunBrief, /, agent: Inner, totals: Literal["known"] | None = None) -> Agent:

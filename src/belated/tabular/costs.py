@@ -13,29 +13,27 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.episodes import generator
 
 
 class CostProcess(Protocol):
     """A sequence of cost functions."""
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Shape of every cost function: (1 or H, S, A)."""
-        ...
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode, (1 or H, S, A), read-only."""
-        ...
 
     def seeded(self, seed: int) -> CostProcess:
         """The same process with this seed, if it is random and has no seed yet."""
-        ...
 
 
 def expected(process: CostProcess, episode: int) -> Floats:
@@ -73,55 +71,56 @@ def _cost_functions(name: str, values: object) -> tuple[Floats, ...]:
     return functions
 
 
-def _shape(array: Floats) -> tuple[int, int, int]:
-    T, S, A = array.shape
-    return T, S, A
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Deterministic:
-    """Cost functions by a schedule: see `switching`, `drifting`, `changing` and `sequence`.
+class Process:
+    """Costs by a rule; the functions below make such processes.
 
     Attributes:
-        functions: the cost functions, (1 or H, S, A) each.
-        schedule: of an episode, two functions by number and the weight of the second.
+        shape: the shape of every cost function, (1 or H, S, A).
+        rule: the cost function, given the seed, the episode, and a dictionary in which the rule may
+            keep what it has computed.
+        seed: the seed, if one was given or set; a rule without chance ignores it.
     """
 
-    functions: tuple[Floats, ...]
-    schedule: Callable[[int], tuple[int, int, float]]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.functions[0])
+    shape: tuple[int, ...]
+    rule: Callable[[int, int, dict[str, Any]], Floats]
+    seed: int | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
-        first, second, weight = self.schedule(checks.integer("episode", episode, 0))
-        here = self.functions[first]
-        if weight == 0.0:
-            return here
-        return frozen(here + (self.functions[second] - here) * weight)
+        episode = checks.integer("episode", episode, 0)
+        return frozen(self.rule(self.seed or 0, episode, self._cache))
 
     def seeded(self, seed: int) -> Self:
-        """Itself: there is no chance in it."""
-        return self
+        """The same with this seed, unless a seed was given."""
+        return self if self.seed is not None else dataclasses.replace(self, seed=seed, _cache={})
 
 
-def _in_turn(count: int, every: int, drift: bool, episode: int) -> tuple[int, int, float]:
+Functions = tuple[Floats, ...]
+
+
+def _in_turn(
+    functions: Functions, every: int, drift: bool, seed: int, episode: int, cache: object
+) -> Floats:
     turn, into = divmod(episode, every)
-    return turn % count, (turn + 1) % count, into / every if drift else 0.0
+    here = functions[turn % len(functions)]
+    if not drift or into == 0:
+        return here
+    return here + (functions[(turn + 1) % len(functions)] - here) * (into / every)
 
 
-def _from(starts: tuple[int, ...], episode: int) -> tuple[int, int, float]:
-    return bisect_right(starts, episode), 0, 0.0
+def _from(
+    functions: Functions, starts: tuple[int, ...], seed: int, episode: int, cache: object
+) -> Floats:
+    return functions[bisect_right(starts, episode)]
 
 
-def _one_by_one(count: int, episode: int) -> tuple[int, int, float]:
-    return checks.integer("episode", episode, 0, count - 1), 0, 0.0
+def _one_by_one(functions: Functions, seed: int, episode: int, cache: object) -> Floats:
+    return functions[checks.integer("episode", episode, 0, len(functions) - 1)]
 
 
-def fixed(costs: object) -> Deterministic:
+def fixed(costs: object) -> Process:
     """The same cost function in every episode. costs: (S, A), (1, S, A) or (H, S, A).
 
     Example:
@@ -129,10 +128,10 @@ def fixed(costs: object) -> Deterministic:
         >>> bl.costs.fixed(costs).at(7)
         array([[[0.1, 0.9]]])
     """
-    return Deterministic((_cost_function("costs", costs),), partial(_in_turn, 1, 1, False))
+    return _rotating([_cost_function("costs", costs)], 1, drift=False)
 
 
-def switching(costs: object, every: int) -> Deterministic:
+def switching(costs: object, every: int) -> Process:
     """Several cost functions in rotation, each for `every` episodes.
 
     Example:
@@ -143,7 +142,7 @@ def switching(costs: object, every: int) -> Deterministic:
     return _rotating(costs, every, drift=False)
 
 
-def drifting(costs: object, every: int) -> Deterministic:
+def drifting(costs: object, every: int) -> Process:
     """Linear interpolation from each cost function to the next over `every` episodes, cyclically.
 
     Example:
@@ -154,13 +153,13 @@ def drifting(costs: object, every: int) -> Deterministic:
     return _rotating(costs, every, drift=True)
 
 
-def _rotating(costs: object, every: int, drift: bool) -> Deterministic:
+def _rotating(costs: object, every: int, drift: bool) -> Process:
     every = checks.integer("every", every, 1)
     functions = _cost_functions("costs", costs)
-    return Deterministic(functions, partial(_in_turn, len(functions), every, drift))
+    return Process(functions[0].shape, partial(_in_turn, functions, every, drift))
 
 
-def changing(costs: object, at: Sequence[int]) -> Deterministic:
+def changing(costs: object, at: Sequence[int]) -> Process:
     """Several cost functions, once: the second from episode at[0] on, the third from at[1] on.
 
     Example:
@@ -177,55 +176,31 @@ def changing(costs: object, at: Sequence[int]) -> Deterministic:
     starts = tuple(checks.integer(f"at[{i}]", start, 0) for i, start in enumerate(at))
     if list(starts) != sorted(starts):
         raise ValueError(f"at must not decrease, got {checks.show(at)}")
-    return Deterministic(functions, partial(_from, starts))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Walking:
-    """Costs that walk at random; see `walking`."""
-
-    start: Floats
-    step: float
-    seed: int | None = None
-    _begins: list[Floats] = field(default_factory=list, repr=False)
-    _last: dict[int, Floats] = field(default_factory=dict, repr=False)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of every cost function: (1 or H, S, A)."""
-        return _shape(self.start)
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode."""
-        stretch, into = divmod(checks.integer("episode", episode, 0), STRETCH)
-        if stretch not in self._last:
-            begins = self._begins or [self.start]
-            while len(begins) <= stretch:
-                begins.append(begins[-1] + self._moves(len(begins) - 1).sum(axis=0))
-            self._begins[:] = begins
-            moves = self._moves(stretch)
-            before = np.cumsum(moves, axis=0) - moves
-            self._last.clear()
-            self._last[stretch] = 1.0 - np.abs(1.0 - (begins[stretch] + before) % 2.0)
-        return frozen(self._last[stretch][into])
-
-    def _moves(self, stretch: int) -> Floats:
-        normal = _generator(self.seed, stretch).standard_normal((STRETCH, *self.start.shape))
-        moves: Floats = self.step * normal
-        return moves
-
-    def seeded(self, seed: int) -> Self:
-        """The same walk with this seed, unless a seed was given."""
-        if self.seed is not None:
-            return self
-        return dataclasses.replace(self, seed=seed, _begins=[], _last={})
+    return Process(functions[0].shape, partial(_from, functions, starts))
 
 
 STRETCH = 256
 """The number of episodes of a walk that are drawn together."""
 
 
-def walking(start: object, step: float, seed: int | None = None) -> Walking:
+def _walk(start: Floats, step: float, seed: int, episode: int, cache: dict[str, Any]) -> Floats:
+    stretch, into = divmod(episode, STRETCH)
+
+    def moves(index: int) -> Floats:
+        return step * generator(seed, index).standard_normal((STRETCH, *start.shape))
+
+    if cache.get("stretch") != stretch:
+        begins = cache.setdefault("begins", [start])  # the costs at the start of every stretch
+        while len(begins) <= stretch:
+            begins.append(begins[-1] + moves(len(begins) - 1).sum(axis=0))
+        steps = moves(stretch)
+        before = begins[stretch] + (np.cumsum(steps, axis=0) - steps)
+        cache["stretch"], cache["costs"] = stretch, 1.0 - np.abs(1.0 - before % 2.0)
+    costs: Floats = cache["costs"][into]
+    return costs
+
+
+def walking(start: object, step: float, seed: int | None = None) -> Process:
     """A random walk from the cost function `start`, reflected at 0 and 1.
 
     Every entry moves by independent normal steps with this standard deviation.
@@ -235,11 +210,12 @@ def walking(start: object, step: float, seed: int | None = None) -> Walking:
         >>> bl.costs.walking(costs, step=0.1, seed=0).at(3).shape
         (1, 1, 2)
     """
-    step = checks.real("step", step, 0.0)
-    return Walking(_cost_function("start", start), step, _seed(seed))
+    begin = _cost_function("start", start)
+    rule = partial(_walk, begin, checks.real("step", step, 0.0))
+    return Process(begin.shape, rule, _seed(seed))
 
 
-def sequence(costs: object) -> Deterministic:
+def sequence(costs: object) -> Process:
     """One cost function per episode. costs: (K, 1 or H, S, A), or a list of K of them.
 
     Example:
@@ -248,7 +224,7 @@ def sequence(costs: object) -> Deterministic:
         array([[[1., 1.]]])
     """
     functions = _cost_functions("costs", costs)
-    return Deterministic(functions, partial(_one_by_one, len(functions)))
+    return Process(functions[0].shape, partial(_one_by_one, functions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +237,7 @@ class Noisy:
     seed: int | None = None
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Shape of every cost function: (1 or H, S, A)."""
         return self.process.shape
 
@@ -276,8 +252,8 @@ class Noisy:
 
     def at(self, episode: int) -> Floats:
         """The cost function of an episode."""
-        rng = _generator(self.seed, episode)
         means = self.process.at(episode)
+        rng = generator(self.seed or 0, episode)
         if self.noise == "bernoulli":
             return frozen((rng.random(means.shape) < means).astype(np.float64))
         half = np.minimum(self.width / 2, np.minimum(means, 1.0 - means))
@@ -323,32 +299,12 @@ def noisy(
     return Noisy(process, noise, checks.real("width", width, 0.0, 1.0), _seed(seed))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
-    """Fair coins per block and action; see `blocks`."""
-
-    shape: tuple[int, int, int]
-    length: int
-    seed: int | None = None
-    _last: dict[int, Floats] = field(default_factory=dict, repr=False)
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode."""
-        block = checks.integer("episode", episode, 0) // self.length
-        if block not in self._last:
-            coins = _generator(self.seed, block).integers(0, 2, self.shape[2]).astype(np.float64)
-            self._last.clear()
-            self._last[block] = frozen(np.broadcast_to(coins, self.shape))
-        return self._last[block]
-
-    def seeded(self, seed: int) -> Self:
-        """The same blocks with this seed, unless a seed was given."""
-        if self.seed is not None:
-            return self
-        return dataclasses.replace(self, seed=seed, _last={})
+def _coins(shape: tuple[int, ...], length: int, seed: int, episode: int, cache: object) -> Floats:
+    coins = generator(seed, episode // length).integers(0, 2, shape[2]).astype(np.float64)
+    return np.broadcast_to(coins, shape)
 
 
-def blocks(states: int, actions: int, length: int, seed: int | None = None) -> Blocks:
+def blocks(states: int, actions: int, length: int, seed: int | None = None) -> Process:
     """The costs behind the delay lower bound: constant on blocks of `length` episodes.
 
     In every block a fair coin decides whether an action costs 0 or 1, in all states and at all
@@ -361,15 +317,10 @@ def blocks(states: int, actions: int, length: int, seed: int | None = None) -> B
     states = checks.integer("states", states, 1)
     actions = checks.integer("actions", actions, 1)
     checks.room(states * actions, states=states, actions=actions)
-    length = checks.integer("length", length, 1)
-    return Blocks((1, states, actions), length, _seed(seed))
+    shape = (1, states, actions)
+    rule = partial(_coins, shape, checks.integer("length", length, 1))
+    return Process(shape, rule, _seed(seed))
 
 
 def _seed(seed: object) -> int | None:
     return None if seed is None else checks.integer("seed", seed, 0, 2**64 - 1)
-
-
-def _generator(seed: int | None, index: int) -> np.random.Generator:
-    """The generator of one episode or block; a second call gives the same numbers."""
-    index = checks.integer("episode", index, 0)
-    return np.random.Generator(np.random.Philox(key=seed or 0, counter=(0, 0, 0, index)))

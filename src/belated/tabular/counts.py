@@ -20,13 +20,16 @@ from belated.core import checks
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.tree import Count, Entries, Learned
 from belated.tabular.kernels import counting
-from belated.tabular.kernels.optimism import Box, Frequencies
+from belated.tabular.kernels.counting import Box, Tally
+from belated.tabular.kernels.planning import Rows
 from belated.tabular.problem import Problem
 from belated.tabular.records import UNKNOWN, Trajectory
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Path = Annotated[Ints, Entries("_")]
 """The rows, or the next states, of one trajectory."""
+Sums = Annotated[Floats, Entries(low=0.0, high=checks.MOST)]
+"""Sums of costs, or numbers of observations."""
 ByRow = Annotated[Floats, Entries("T S A W")]
 """A number for every known successor."""
 
@@ -68,7 +71,6 @@ class Counts(Learned):
         self._recent = deque()
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
-        self._tally: counting.Tally | None = None
 
     @property
     def width(self) -> int:
@@ -76,17 +78,9 @@ class Counts(Learned):
         return int(self.successors.shape[3])
 
     @property
-    def tally(self) -> counting.Tally:
-        """The arrays, flat over rows, as kernels take them."""
-        if self._tally is None or self._tally.counts.base is not self.counts:  # new or copied
-            flat = (-1, self.width)
-            self._tally = counting.Tally(
-                self.successors.reshape(flat),
-                self.counts.reshape(flat),
-                self.known.reshape(-1),
-                self.visits.reshape(-1),
-            )
-        return self._tally
+    def tally(self) -> Tally:
+        """The arrays as kernels take them."""
+        return Tally(self.successors, self.counts, self.known, self.visits)
 
     def add(self, path: Trajectory) -> Ints:
         """Count a trajectory. Returns the rows that changed, (steps,), flat over (T, S, A)."""
@@ -116,14 +110,6 @@ class Counts(Learned):
         rows = np.concatenate([path[0] for path in newer])
         counting.count(past.tally, rows, np.concatenate([path[1] for path in newer]), 0, -1)
         return past, rows
-
-    def copy(self) -> Counts:
-        """An independent copy of the counts, without earlier times."""
-        made = copy.copy(self)
-        made.successors, made.known = self.successors.copy(), self.known.copy()
-        made.counts, made.visits = self.counts.copy(), self.visits.copy()
-        made._recall, made._recent = False, deque()
-        return made
 
     def recall_from(self, arrived: int) -> None:
         """Drop the trajectories that `as_of` needs for times earlier than this."""
@@ -165,10 +151,10 @@ class Counts(Learned):
 
     def _check_recent(self, rows: Ints, following: Ints) -> None:
         """Check that these flat transitions can be subtracted; the kernel does not check it."""
-        tally = self.tally
-        used = np.arange(self.width) < tally.known[rows][:, None]
-        found = (tally.successors[rows] == following[:, None]) & used
-        left = tally.counts.copy()
+        flat = (-1, self.width)
+        used = np.arange(self.width) < self.known.ravel()[rows][:, None]
+        found = (self.successors.reshape(flat)[rows] == following[:, None]) & used
+        left = self.counts.reshape(flat).copy()
         np.subtract.at(left, (rows, found.argmax(axis=1)), 1)
         if not found.any(axis=1).all() or left.min() < 0:
             raise ValueError("recent must be trajectories that were counted")
@@ -254,13 +240,7 @@ class ConfidenceSet(Learned):
         if slots != self.lower.shape[3]:
             self.lower = widened(self.lower, slots)
             self.width = widened(self.width, slots)
-        made = counting.FlatBox(
-            self.lower.reshape(-1, slots),
-            self.width.reshape(-1, slots),
-            self.unseen.reshape(-1),
-            self.rest.reshape(-1),
-        )
-        counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, made)
+        counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, self.box)
 
 
 class EmpiricalModel(Learned):
@@ -283,10 +263,9 @@ class EmpiricalModel(Learned):
         self.deviation = np.full(counts.visits.shape, scale)
 
     @property
-    def frequencies(self) -> Frequencies:
-        """The arrays as kernels take them."""
-        c = self.counts
-        return Frequencies(c.successors, self.probabilities, c.visits, self.deviation)
+    def rows(self) -> Rows:
+        """The frequencies as kernels take them."""
+        return Rows(self.counts.successors, self.probabilities)
 
     def add(self, path: Trajectory) -> None:
         """Take a trajectory in; only its rows are computed anew."""
@@ -297,13 +276,8 @@ class EmpiricalModel(Learned):
         slots = self.counts.width
         if slots != self.probabilities.shape[3]:
             self.probabilities = widened(self.probabilities, slots)
-        counting.frequencies(
-            self.counts.tally,
-            rows,
-            self._scale,
-            self.probabilities.reshape(-1, slots),
-            self.deviation.reshape(-1),
-        )
+        tally = self.counts.tally
+        counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
 
 
 SMALLEST_DELTA = 1e-200

@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -53,11 +53,11 @@ from belated.core.tree import Count, Entries, Rows
 from belated.core.versions import Kept, whole
 from belated.tabular.counts import ConfidenceSet, Counts, LogTerm, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning, weights
-from belated.tabular.parts.transitions import NO_TOTAL, matching
+from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import DynamicsSetting, Parameters, Setting, both
+from belated.tabular.tuning import Parameters, Setting, both
 
 LEAST_EXPLORATION = 1e-100
 """The smallest exploration for which no sum of estimates overflows."""
@@ -81,20 +81,21 @@ class PolicyAndSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DAPOSetting(DynamicsSetting):
+class DAPOSetting(Setting):
     """How DAPO is tuned: Theorems B.1 and C.1 and Remark C.2 of its paper.
 
     The eta is (H^2 S A K + H^4 (K + D))^(-1/2), times H if transitions are unknown.
+
+    Attributes:
+        dynamics: whether the transitions are "known" or "unknown".
 
     Example:
         >>> bl.tuning.DAPOSetting().proved
         False
     """
 
-    @property
-    def proved(self) -> bool:
-        """False: Lemma E.6 fails where the feedback of several episodes arrives together."""
-        return False
+    dynamics: str = "unknown"
+    proved: ClassVar[bool] = False  # Lemma E.6 fails where several episodes report together
 
     def weight(self, problem: Problem) -> float:
         """1 + S A / H^2."""
@@ -223,7 +224,6 @@ class DAPO(Learner[PolicyAndSet]):
         ready = [e for e in entries if e.path is not None and e.costs is not None]
         if self._set is not None and ready:
             for entry in ready:
-                assert entry.path is not None
                 self._set.add(entry.path)
             self._set.retune(self._log_term())
         for entry in ready:
@@ -325,11 +325,7 @@ class DAPO(Learner[PolicyAndSet]):
             reach = planning.state_occupancy(self._transitions.rows, policy, self._start)
             return reach, reach
         assert chosen is not None
-        _, S, A = self.problem.shape
-        no_costs = frozen(np.zeros((1, S, A)))
-        upper, lower = optimism.occupancy_bounds(
-            chosen.box, no_costs, NO_TOTAL, policy, self._start
-        )
+        upper, lower = optimism.occupancy_bounds(chosen.box, policy, self._start)
         return upper, lower
 
     def _log_term(self) -> float:

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 from belated.core import checks
 from belated.core.contract import AGENT, PATHS, Agent, WrapperBase
@@ -61,28 +61,6 @@ HIGHEST = 200
 """The highest phase; no run is long enough to exceed it."""
 
 
-class Restartable(Agent, Protocol):
-    """An agent that can begin a new phase, as `Doubling` requires.
-
-    In a phase, feedback with a delay above `parameters.threshold` is counted (its path, its
-    observed costs), but does not move the policy.
-
-    An agent may also have `retune(parameters)`, which begins a new phase with new parameters and
-    keeps what was learned. `Doubling` calls it where no proof needs a fresh policy.
-    """
-
-    def setting(self, paths: str) -> Setting:
-        """The row of tuning for trajectories that arrive "late" or "at once"."""
-        ...
-
-    def restart(self, parameters: Parameters, *, carry_over: bool = False) -> None:
-        """Begin a new phase with a fresh policy and new parameters, keeping what was counted.
-
-        carry_over: whether feedback of open episodes will still move the policy.
-        """
-        ...
-
-
 RESTARTABLE = (*AGENT, "setting", "restart")
 """Attributes that an agent inside `Doubling` must have."""
 
@@ -91,7 +69,8 @@ class Doubling(WrapperBase):
     """An agent that takes new parameters whenever the estimate of K and D doubles.
 
     Args:
-        agent: a fresh agent that can be restarted. `Doubling` replaces its learning rate, its
+        agent: a fresh agent that has `setting(paths)`, its row of tuning, and
+            `restart(parameters, carry_over=False)`. `Doubling` replaces its learning rate, its
             exploration, and a threshold of explicit exploration that follows from a largest delay.
         paths: whether trajectories arrive "late", with the costs, or "at once".
         weight: kappa, the weight of an episode relative to a missing one; None: the setting's.
@@ -108,7 +87,7 @@ class Doubling(WrapperBase):
 
     reads_delays = True
 
-    agent: Restartable
+    agent: Any
     phase: Annotated[int, Entries(low=1, high=HIGHEST)]  # e
     estimate: Annotated[float, Entries(low=0.0)]
     _waiting: Waiting
@@ -119,7 +98,7 @@ class Doubling(WrapperBase):
 
     def __init__(
         self,
-        agent: Restartable,
+        agent: Agent,
         *,
         paths: str = "late",
         weight: float | None = None,
@@ -127,7 +106,7 @@ class Doubling(WrapperBase):
     ) -> None:
         self._hold(agent, RESTARTABLE)
         self.paths = checks.choice("paths", paths, PATHS)
-        self._setting = agent.setting(paths)
+        self._setting: Setting = self.agent.setting(paths)
         self.literal = checks.flag("literal", literal)
         self.weight = (
             self._setting.weight(agent.problem)
@@ -161,7 +140,8 @@ class Doubling(WrapperBase):
                 self._begin_phase()
         if not self.literal:
             self._let_go()
-        return self.agent.begin_episode(now)
+        episode: Episode = self.agent.begin_episode(now)
+        return episode
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Pass on all records; episodes whose first costs arrive are no longer missing."""

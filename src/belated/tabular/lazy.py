@@ -31,7 +31,7 @@ from belated.core.episodes import Ledger, Ledgered, check_held, check_in_step, l
 from belated.core.records import Episode
 from belated.core.tree import Count, Entries
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Record
 
 EQUAL = 1.0 - 1e-12
 """Products within this factor count as equal, because of rounding."""
@@ -102,12 +102,10 @@ class Lazy(Ledgered, WrapperBase):
         for record in batch:
             self._held.setdefault(record.episode, []).append(record)
         for entry in entries:
-            if entry.path is not None and entry.costs is not None:
-                self._count(entry.path)
+            path = entry.path
+            if path is not None and entry.costs is not None:
+                np.add.at(self._since, (self._steps, path.states[:-1], path.actions), 1)
                 self._ledger.settle(entry)
-
-    def _count(self, path: Trajectory) -> None:
-        np.add.at(self._since, (self._steps, path.states[:-1], path.actions), 1)
 
     def forget(self, episode: int) -> None:
         """Discard an episode, unless all of its feedback has arrived."""

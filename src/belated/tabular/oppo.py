@@ -48,16 +48,22 @@ from belated.core.arrays import Bools, Floats, frozen
 from belated.core.episodes import Learner, Open, Waiting, is_past
 from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Kept, Versions, whole
-from belated.tabular.oppo_tuning import Arms, BanditFeedback, FullInformation, Stochastic
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
-from belated.tabular.parts.explore import ExplorePart, StateMask
-from belated.tabular.parts.transitions import CONFIDENCE, TransitionsPart, model_of
-from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook, UpdatePart
+from belated.tabular.parts.explore import StateMask
+from belated.tabular.parts.transitions import CONFIDENCE, model_of
+from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import (
+    Arms,
+    BanditFeedback,
+    FullInformation,
+    Parameters,
+    Setting,
+    Stochastic,
+)
 
 Threshold = Annotated[float, Entries(low=0.0, high=math.inf)]
 
@@ -111,21 +117,14 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self,
         problem: Problem,
         *,
-        transitions: Transitions | TransitionsPart = CONFIDENCE,
+        transitions: Any = CONFIDENCE,
         costs: CostsPart = REVEALED,
-        update: UpdatePart = SOFTMAX,
-        explore: ExplorePart | None = None,
+        update: Any = SOFTMAX,
+        explore: Any = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
         parts = {"transitions": transitions, "costs": costs, "update": update, "explore": explore}
         check_parts(problem, parts)
-        for part, needed in (
-            (costs, ("learn", "estimate")),
-            (update, ("policy", "learn")),
-            (explore, ("mask", "mixed", "met")),
-        ):
-            for name in needed if part is not None else ():
-                _need(part, name, "DelayedOPPO")
         self._cost_part, self._update_part = costs, update
         self._explore_part = explore
         self._model = model_of(problem, transitions, costs)
@@ -156,7 +155,6 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
         ]
         for entry in ready:
-            assert entry.costs is not None
             self._cost_part.learn(self._costs, entry.path, entry.costs.values)
         for entry in ready:
             self._learn(entry)
@@ -256,7 +254,10 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             (self._explore_part, self._explore, "restart"),
         ):
             if part is not None:
-                _need(part, name, "Doubling")
+                if not hasattr(part, name):
+                    raise ValueError(
+                        f"{type(part).__name__} has no {name}(), which Doubling needs of a part"
+                    )
                 getattr(part, name)(learned, parameters)
         self._threshold = parameters.threshold
 
@@ -277,8 +278,3 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         if newest:
             needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
             self._model.keep_from(next(needed, newest))
-
-
-def _need(part: object, name: str, user: str) -> None:
-    if not hasattr(part, name):
-        raise ValueError(f"{type(part).__name__} has no {name}(), which {user} needs of a part")

@@ -33,8 +33,7 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
     checked = checks.policy("policy", policy, (H, S, A))
     cost = checks.costs("costs", costs, H, S, A, unit=False)
     Q = np.zeros((H, S, A))
-    t = mdp.transitions
-    V = planning.evaluate(t.rows, cost, checked, Q)
+    V = planning.evaluate(mdp.transitions.rows, cost, checked, Q)
     return V, Q
 
 
@@ -50,10 +49,8 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
     cost = checks.costs("costs", costs, H, S, A, unit=False)
-    t = mdp.transitions
-    actions, V = planning.best(t.rows, cost, H)
-    policy = one_hot(actions, A)
-    return policy, float(mdp.problem.start_probabilities @ V[0])
+    actions, V = planning.best(mdp.transitions.rows, cost, H)
+    return one_hot(actions, A), float(mdp.problem.start_probabilities @ V[0])
 
 
 def occupancy(mdp: MDP, policy: object) -> Floats:
@@ -68,8 +65,8 @@ def occupancy(mdp: MDP, policy: object) -> Floats:
     """
     checks.instance("mdp", mdp, MDP)
     checked = checks.policy("policy", policy, mdp.problem.shape)
-    t = mdp.transitions
-    reach = planning.state_occupancy(t.rows, checked, mdp.problem.start_probabilities)
+    start = mdp.problem.start_probabilities
+    reach = planning.state_occupancy(mdp.transitions.rows, checked, start)
     q: Floats = reach[:, :, None] * checked
     return q
 
@@ -90,12 +87,10 @@ def occupancy_from(policy: object, transitions: Transitions, start: object = 0) 
         >>> bl.planning.occupancy_from(uniform, mdp.transitions).shape
         (4, 3, 2, 3)
     """
-    if not isinstance(transitions, Transitions):
-        raise ValueError(f"transitions must be Transitions, got {checks.show(transitions)}")
+    checks.instance("transitions", transitions, Transitions)
     array = checks.floats("policy", policy, "(H, S, A)", (3,))
     mdp = MDP(transitions, len(array), start)  # type: ignore[arg-type]
-    p = transitions.dense()
-    measure: Floats = occupancy(mdp, array)[..., None] * p
+    measure: Floats = occupancy(mdp, array)[..., None] * transitions.dense()
     return measure
 
 

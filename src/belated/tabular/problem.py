@@ -224,7 +224,7 @@ class Problem:
         return int(np.argmax(self.start_probabilities > 0.0))
 
     def read(self, value: object) -> Trajectory | Costs | StepCost:
-        """The record from the value that `to_state` or `to_json` returned."""
+        """The record from the value that `to_json` returned."""
         return read(value)
 
     def steps(self, episode: int) -> Steps:

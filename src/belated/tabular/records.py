@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -32,10 +33,6 @@ class _Recorded:
     def dated(self, at: float | None) -> Self:
         """A copy that arrived at this time, unless the record has a time of arrival already."""
         return self if at is None or self.at is not None else altered(self, at=at)  # type: ignore[attr-defined]
-
-    def to_json(self) -> dict[str, Any]:
-        """The record as a JSON value."""
-        return _plain(self.to_state())  # type: ignore[attr-defined, no-any-return]
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # it is immutable, and copies of its arrays would be writable
@@ -108,11 +105,11 @@ class Trajectory(_Recorded):
         """The path as `Episode.act` notes it: without its last state."""
         return altered(self, states=frozen(np.append(self.states[:-1], UNKNOWN)))
 
-    def to_state(self) -> dict[str, Any]:
-        """The record as plain data with arrays; `read` reads it."""
-        path: dict[str, Any] = {"states": self.states.copy(), "actions": self.actions.copy()}
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value; `read` reads it."""
+        path: dict[str, Any] = {"states": self.states.tolist(), "actions": self.actions.tolist()}
         if self.probabilities is not None:
-            path["probabilities"] = self.probabilities.copy()
+            path["probabilities"] = self.probabilities.tolist()
         return _timed({"episode": self.episode, "path": path}, self.at)
 
 
@@ -161,9 +158,18 @@ class Costs(_Recorded):
             return dict(enumerate(self.values.tolist()))
         return {"costs": digest(self.values)}
 
-    def to_state(self) -> dict[str, Any]:
-        """The record as plain data with arrays; `read` reads it."""
-        return _timed({"episode": self.episode, "costs": self.values.copy()}, self.at)
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value; `read` reads it."""
+        return _timed({"episode": self.episode, "costs": self.values.tolist()}, self.at)
+
+
+_STEP_COST: dict[str, Callable[[Any], Any]] = {
+    "episode": checks.episode,
+    "step": lambda value: checks.integer("step", value, 0),
+    "cost": lambda value: checks.real("cost", value, -np.inf),
+    "at": lambda value: None if value is None else checks.real("at", value, -np.inf),
+}
+"""How every field of a `StepCost` is checked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,23 +193,16 @@ class StepCost(_Recorded):
     partial: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, read in (
-            ("episode", checks.episode),
-            ("step", lambda value: checks.integer("step", value, 0)),
-            ("cost", lambda value: checks.real("cost", value, -np.inf)),
-            ("at", lambda value: None if value is None else checks.real("at", value, -np.inf)),
-        ):
+        for name, read in _STEP_COST.items():
             with contextlib.suppress(ValueError):  # `check` says what is wrong
                 checks.fix(self, name, read(getattr(self, name)))
 
     def check(self) -> None:
         """Raise `FeedbackError` if a value is invalid."""
         try:
-            checks.episode(self.episode)
-            checks.integer("step", self.step, 0)
-            checks.unit_costs("cost", checks.real("cost", self.cost, -np.inf))
-            if self.at is not None:
-                checks.real("at", self.at, -np.inf)
+            for name, read in _STEP_COST.items():
+                read(getattr(self, name))
+            checks.unit_costs("cost", self.cost)
         except ValueError as error:
             raise FeedbackError(
                 f"StepCost of episode {checks.show(self.episode)}: {error}"
@@ -218,8 +217,8 @@ class StepCost(_Recorded):
         """The cost of the step."""
         return {self.step: self.cost}
 
-    def to_state(self) -> dict[str, Any]:
-        """The record as plain data; `read` reads it."""
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON value; `read` reads it."""
         told = {"episode": self.episode, "step": self.step, "cost": self.cost}
         return _timed(told, self.at)
 
@@ -228,7 +227,7 @@ Record = Trajectory | Costs
 
 
 def read(value: object) -> Trajectory | Costs | StepCost:
-    """The record from the value that `to_state` or `to_json` returned, checked like any other."""
+    """The record from the value that `to_json` returned, checked like any other."""
     if not isinstance(value, dict) or "episode" not in value:
         raise FeedbackError(f"a record must be a table with an episode, got {checks.show(value)}")
     given = dict(value)
@@ -334,9 +333,3 @@ def digest(*arrays: Floats | Ints) -> str:
 
 def _timed(told: dict[str, Any], at: float | None) -> dict[str, Any]:
     return told if at is None else {**told, "at": at}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value

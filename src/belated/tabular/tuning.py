@@ -1,22 +1,22 @@
-"""Tuning of the algorithms: the common base of the rows in the papers' tables.
+"""Tuning of the algorithms: the rows in the papers' tables.
 
-Every algorithm has its own rows beside its code: a `Setting` has the step size, the exploration,
-the skipping threshold and the regret bound, and states whether the bound is proved. If K and D are
-known, `Setting.at` returns the parameters for N = kappa K + D; otherwise `Doubling` uses
-`Setting.phase` at N = 2^e in phase e.
+The rows of Delayed OPPO are here, those of the other algorithms beside their code. A `Setting` has
+the step size, the exploration, the skipping threshold and the regret bound, and states whether the
+bound is proved. If K and D are known, `Setting.at` returns the parameters for N = kappa K + D;
+otherwise `Doubling` uses `Setting.phase` at N = 2^e in phase e.
 
     row                                   kappa      eta                 gamma     beta
-    oppo_tuning.FullInformation:
+    FullInformation:
       known transitions                   1          1 / (H sqrt N)      -         never skip
       unknown, paths at once              1          1 / (H sqrt N)      -         never skip
       unknown, paths late                 1          1 / (H sqrt N)      -         sqrt(D / (H S))
       the same, in order                  1          1 / (H sqrt N)      -         never skip
-    oppo_tuning.BanditFeedback:
+    BanditFeedback:
       known transitions                   A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
       unknown, paths at once              A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt D
       unknown, paths late                 A^{3/2}    1 / (H N^{2/3})     N^{-1/3}  sqrt(D / (H S A))
-    oppo_tuning.Stochastic, ucbvi         1          1 / (H sqrt N)      -         sqrt(D / (H S))
-    oppo_tuning.Arms                      A          sqrt(ln A / N)      0         never skip
+    Stochastic, ucbvi                     1          1 / (H sqrt N)      -         sqrt(D / (H S))
+    Arms                                  A          sqrt(ln A / N)      0         never skip
     oreps.agent                           1          sqrt(2 ln(SA) / N)  -         never skip
     dapo, known transitions               1+SA/H^2   1 / (H^2 sqrt N)    2 eta H   sqrt(D) / H
     dapo, unknown                         1+SA/H^2   1 / (H sqrt N)      2 eta H   sqrt(D/A) / (H S)
@@ -37,14 +37,15 @@ row of the doubling table is printed; the other rows follow from the requirement
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from belated.core import checks
 from belated.core.contract import PATHS
 from belated.tabular.problem import Problem
 
-DYNAMICS = ("known", "unknown")
-"""Whether the transitions are known."""
+CHOICES = {"paths": PATHS, "dynamics": ("known", "unknown")}
+"""When trajectories arrive, and whether the transitions are known; other fields are flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,12 @@ class Setting(ABC):
         return False
 
     def __post_init__(self) -> None:
-        checks.choice("paths", self.paths, PATHS)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in CHOICES:
+                checks.choice(each.name, value, CHOICES[each.name])
+            else:
+                checks.flag(each.name, value)
 
     def weight(self, problem: Problem) -> float:
         """Kappa: the weight of an episode relative to a missing one."""
@@ -163,21 +169,6 @@ class Setting(ABC):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicsSetting(Setting):
-    """A row that depends on whether the transitions are known.
-
-    Attributes:
-        dynamics: "known" or "unknown".
-    """
-
-    dynamics: str = "unknown"
-
-    def __post_init__(self) -> None:
-        super(DynamicsSetting, self).__post_init__()
-        checks.choice("dynamics", self.dynamics, DYNAMICS)
-
-
 def both(tuned: Parameters) -> dict[str, float]:
     """Learning rate and exploration, as arguments of an agent."""
     return {"learning_rate": tuned.learning_rate, "exploration": tuned.exploration or 0.0}
@@ -201,3 +192,196 @@ def exploration_threshold(problem: Problem, max_delay: float, delta: float = 0.1
     delta = checks.real("delta", delta, 0.0, 1.0, above=True)
     rows = problem.horizon * problem.states * problem.actions
     return 2.0 * max_delay * math.log(rows / delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullInformation(Setting):
+    """The feedback of an episode is its whole cost function.
+
+    Attributes:
+        dynamics: whether the transitions are "known" or "unknown".
+        explores: whether play is uniform in states with few observed visits (`FewVisits`).
+        in_order: whether feedback arrives in the order of the episodes. Late paths are then as good
+            as paths at once: when the costs of an episode arrive, all earlier paths have arrived.
+
+    Example:
+        >>> bl.tuning.FullInformation().proved
+        True
+    """
+
+    dynamics: str = "unknown"
+    explores: bool = False
+    in_order: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bound includes its constants: with known transitions it does."""
+        return self.dynamics == "known"
+
+    @property
+    def _late(self) -> bool:
+        """Whether a confidence set is made from counts that lag behind."""
+        return self.dynamics == "unknown" and self.paths == "late" and not self.in_order
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """1 / (H sqrt N)."""
+        return 1.0 / (problem.horizon * math.sqrt(N))
+
+    def threshold(self, problem: Problem, D: float) -> float:
+        """For late paths sqrt(D / (H S)), or without explicit exploration sqrt(D / (H S A))."""
+        if not self._late:
+            return math.inf
+        return math.sqrt(D / (problem.horizon * rare_rows(problem, self.explores)))
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        if self.dynamics == "known":
+            return H * (H + 1) * math.sqrt(2.0 * math.log(A) * (K + D))
+        if not self._late:
+            return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * H * math.sqrt(K + D)
+        late = rare_rows(problem, self.explores) * self.threshold(problem, D)
+        return H * H * (S * math.sqrt(A * K) + math.sqrt(D) + late)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BanditFeedback(Setting):
+    """The feedback is the suffered costs only, and costs are arbitrary.
+
+    Feedback in order does not help here, since an episode is weighted with the counts at its start.
+
+    Attributes:
+        dynamics: whether the transitions are "known" or "unknown".
+
+    Example:
+        >>> bl.tuning.BanditFeedback().proved
+        True
+    """
+
+    dynamics: str = "unknown"
+
+    def weight(self, problem: Problem) -> float:
+        """A^{3/2}."""
+        return math.pow(problem.actions, 1.5)
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """1 / (H N^{2/3})."""
+        return 1.0 / (problem.horizon * math.pow(N, 2 / 3))
+
+    def exploration(self, problem: Problem, N: float) -> float:
+        """N^{-1/3}."""
+        return math.pow(N, -1 / 3)
+
+    def threshold(self, problem: Problem, D: float) -> float:
+        """Sqrt D, or sqrt(D / (H S A)) for late paths."""
+        H, S, A = problem.shape
+        late = self.dynamics == "unknown" and self.paths == "late"
+        return math.sqrt(D / (H * S * A)) if late else math.sqrt(D)
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        K, D = episodes, total_delay
+        penalty = H * H * (A * math.pow(K, 2 / 3) + math.pow(D, 2 / 3))
+        return H * S * math.sqrt(A) * math.pow(K, 2 / 3) + penalty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms(Setting):
+    """Importance-weighted costs of one step from one state: delayed EXP3.
+
+    Example:
+        >>> bl.tuning.Arms().proved
+        True
+    """
+
+    exact: ClassVar[bool] = True
+
+    def weight(self, problem: Problem) -> float:
+        """A."""
+        return float(problem.actions)
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """sqrt(ln A / N)."""
+        return math.sqrt(math.log(problem.actions) / N)
+
+    def exploration(self, problem: Problem, N: float) -> float:
+        """0: no exploration is needed."""
+        return 0.0
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound of the anytime rule."""
+        A = problem.actions
+        return 2.0 * math.sqrt(2.0 * math.log(A) * (A * episodes + total_delay))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stochastic(Setting):
+    """The feedback is the suffered costs, drawn from fixed distributions, which are averaged.
+
+    The paper says in a remark that the bound of full information holds; it is not proved.
+
+    Attributes:
+        explores: whether play is uniform in states with few observed visits (`FewVisits`).
+
+    Example:
+        >>> bl.tuning.Stochastic().proved
+        False
+    """
+
+    proved: ClassVar[bool] = False
+    explores: bool = False
+
+    def rate(self, problem: Problem, N: float) -> float:
+        """1 / (H sqrt N)."""
+        return 1.0 / (problem.horizon * math.sqrt(N))
+
+    def threshold(self, problem: Problem, D: float) -> float:
+        """sqrt(D / (H S)), or with S A in place of S without explicit exploration."""
+        return math.sqrt(D / (problem.horizon * rare_rows(problem, self.explores)))
+
+    def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
+        """The regret bound."""
+        H, S, A = problem.shape
+        late = rare_rows(problem, self.explores) * self.threshold(problem, total_delay)
+        return H * H * (S * math.sqrt(A * episodes) + late + math.sqrt(total_delay))
+
+
+def oppo_full(
+    problem: Problem, episodes: int, total_delay: float = 0.0, *, log_actions: bool = False
+) -> dict[str, float]:
+    """Delayed OPPO, full information (or averaged costs): eta = 1 / (H sqrt(K + D)).
+
+    log_actions: return the minimiser of the bound H ln(A) / eta + eta H^3 (K + D), which is larger
+    by a factor sqrt(ln A).
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.oppo_full(problem, episodes=1000, total_delay=5000))
+        ['learning_rate']
+    """
+    rate = FullInformation(dynamics="known").at(problem, episodes, total_delay).learning_rate
+    return {"learning_rate": rate * math.sqrt(math.log(problem.actions)) if log_actions else rate}
+
+
+def oppo_bandit(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
+    """Delayed OPPO, bandit feedback: eta = N^{-2/3} / H, gamma = N^{-1/3}, N = A^{3/2} K + D.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.oppo_bandit(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
+    """
+    return both(BanditFeedback(dynamics="known").at(problem, episodes, total_delay))
+
+
+def exp3(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
+    """Delayed EXP3, one step from one state: eta = sqrt(ln A / (A K + D)), gamma = 0.
+
+    Example:
+        >>> problem = bl.Problem(states=3, actions=2, horizon=4)
+        >>> sorted(bl.tuning.exp3(problem, episodes=1000, total_delay=5000))
+        ['exploration', 'learning_rate']
+    """
+    return both(Arms().at(problem, episodes, total_delay))

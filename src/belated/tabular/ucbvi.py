@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,10 +32,8 @@ from belated.core.arrays import Floats, frozen, one_hot
 from belated.core.episodes import Learner, Open
 from belated.core.tree import Learned, Rows
 from belated.tabular.kernels import optimism, planning
-from belated.tabular.oppo_tuning import Stochastic
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import Averaged
-from belated.tabular.parts.explore import ExplorePart
 from belated.tabular.parts.transitions import (
     CONFIDENCE,
     Bonus,
@@ -48,7 +46,7 @@ from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import rare_rows
+from belated.tabular.tuning import Stochastic, rare_rows
 
 AVERAGED = Averaged()
 
@@ -64,10 +62,7 @@ class UCBVISetting(Stochastic):
 
     __slots__ = ()
 
-    @property
-    def proved(self) -> bool:
-        """True: the paper's bound for optimistic algorithms applies."""
-        return True
+    proved: ClassVar[bool] = True  # the paper's bound for optimistic algorithms applies
 
     def bound(self, problem: Problem, episodes: float, total_delay: float = 0.0) -> float:
         """The regret bound."""
@@ -106,7 +101,7 @@ class DelayedUCBVI(Learner[bool]):
         *,
         transitions: Transitions | Confidence | Bonus = CONFIDENCE,
         costs: Averaged = AVERAGED,
-        explore: ExplorePart | None = None,
+        explore: Any = None,
     ) -> None:
         checks.instance("problem", problem, Problem)
         checks.instance("costs", costs, Averaged)
@@ -165,8 +160,6 @@ class DelayedUCBVI(Learner[bool]):
         return played, True
 
     def _learn(self, entry: Open[bool]) -> None:
-        assert entry.path is not None
-        assert entry.costs is not None
         self._cost_part.learn(self._costs, entry.path, entry.costs.values)
 
     def _planned(self) -> Floats:
@@ -181,8 +174,9 @@ class DelayedUCBVI(Learner[bool]):
             assert isinstance(self._model, FrequencyModel)
             width = self._width(self._part)
             Q = optimism.plan(
-                self._model.model.frequencies,
-                width,
+                self._model.rows,
+                self._model.counts.visits,
+                width * self._model.model.deviation,
                 self._cost_part.lowered(self._costs, width),
                 self._costs.visits,
                 H,

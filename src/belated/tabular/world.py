@@ -41,11 +41,8 @@ class MDP:
     problem: Problem = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.transitions, Transitions):
-            raise ValueError(
-                "transitions must be Transitions (see Transitions.from_dense), got "
-                f"{checks.show(self.transitions)}"
-            )
+        hint = " (see Transitions.from_dense)"
+        checks.instance("transitions", self.transitions, Transitions, hint)
         horizon = checks.integer("horizon", self.horizon, 1)
         steps = self.transitions.steps
         if steps not in (1, horizon):

@@ -99,12 +99,9 @@ class ZimmertSeldin(Learner[Weights]):
 
     def _learn(self, entry: Open[Floats]) -> None:
         """Line 7 for one round."""
-        path, costs, weights = entry.path, entry.costs, entry.memory
-        assert path is not None
-        assert costs is not None
+        weights, arm = entry.memory, entry.path.actions[0]
         assert weights is not None
-        arm = path.actions[0]
-        self._losses[arm] += costs.values[0] / max(weights[arm], SMALLEST_WEIGHT)
+        self._losses[arm] += entry.costs.values[0] / max(weights[arm], SMALLEST_WEIGHT)
         self._counted.pop(entry.number, None)
 
     def forget(self, episode: int) -> None:

@@ -14,14 +14,13 @@ from belated.core.arrays import frozen
 from belated.tabular.kernels.optimism import (
     FEW,
     Box,
-    Frequencies,
-    Scratch,
     confident,
     occupancy_bounds,
     plan,
     sort_values,
     with_bonus,
 )
+from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.transitions import FrequencyModel
 
 
@@ -124,7 +123,7 @@ def test_sorting_starts_from_any_order(size, skew, seed):
     order = np.random.default_rng(seed).permutation(len(V)).astype(np.int32)
     rank, prefix = np.zeros(len(V), dtype=np.int32), np.zeros(len(V) + 1)
     room = (np.zeros(len(V) + 1, dtype=np.int32), np.zeros(1, dtype=np.int64))
-    sort_values(V, Scratch(order, rank, prefix, *room))
+    sort_values(V, (order, rank, prefix, *room))
     assert np.array_equal(V[order], np.sort(V))
     assert np.array_equal(order[rank], np.arange(len(V)))
     np.testing.assert_allclose(prefix, np.concatenate([[0], np.cumsum(np.sort(V))]), atol=1e-12)
@@ -157,10 +156,7 @@ def vertices(low, high):
 
 def bounds(dynamics, policy):
     """Upper and lower occupancy (H, S)."""
-    _, S, A = policy.shape
-    start = frozen(np.eye(S)[0])
-    nothing = (frozen(np.zeros((1, S, A))), np.zeros((0, 0, 0)))
-    return occupancy_bounds(dynamics.set.box, *nothing, policy, start)
+    return occupancy_bounds(dynamics.set.box, policy, frozen(np.eye(policy.shape[1])[0]))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -252,7 +248,8 @@ def test_the_bonus_backup_is_its_formula(free, seed, scale, homogeneous):
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
     read_only = (frozen(costs), frozen(policy))
-    first = with_bonus(dynamics.model.frequencies, free, *read_only, total)
+    seen = (dynamics.counts.visits, dynamics.model.deviation)
+    first = with_bonus(dynamics.rows, *seen, free, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)
     steps = [pbar[min(h, T - 1)] for h in range(H)]
     plain, _ = oracles.values(steps, oracles.per_step(costs, H), policy)
@@ -268,8 +265,8 @@ def test_optimistic_planning_is_its_formula(seed, homogeneous):
     t = bl.Transitions.from_dense(p if T > 1 else p[0])
     visits, observed = rng.integers(0, 3, (T, S, A)), rng.integers(0, 3, (H, S, A))
     spread, costs, width = rng.random((T, S, A)) * 0.3, rng.random((H, S, A)), rng.random() * 2
-    seen = Frequencies(t.successors.copy(), t.probabilities.copy(), visits, spread)
-    found = plan(seen, width, frozen(costs), observed, H)
+    rows = Rows(t.successors.copy(), t.probabilities.copy())
+    found = plan(rows, visits, width * spread, frozen(costs), observed, H)
     V = np.zeros(S)
     for h in reversed(range(H)):
         i = min(h, T - 1)

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from belated.tabular.oreps.newton import choose_law
-from belated.tabular.oreps.projection import (
-    ConfidenceBox,
-    KnownDynamics,
-    initial_reference,
-    project,
-)
+from belated.tabular.kernels.planning import Rows
+from belated.tabular.oreps.newton import BoxBounds, choose_law
+from belated.tabular.oreps.projection import Dynamics, initial_reference, project
 from limits import FULL
 
 # ---------------------------------------------------------------- problems
@@ -33,7 +29,7 @@ def random_known(rng, S, A, H, T, spread_start):
         used = rng.integers(1, W + 1)
         successors[row][:used] = rng.choice(S, used, replace=False)
         probabilities[row][:used] = rng.dirichlet(np.ones(used))
-    return KnownDynamics(successors, probabilities, random_start(rng, S, spread_start), H)
+    return Dynamics(Rows(successors, probabilities), random_start(rng, S, spread_start), H)
 
 
 def random_start(rng, S, spread):
@@ -62,7 +58,8 @@ def box_from(counts, scale, start, horizon, log_term=3.0):
     radius = scale * np.sqrt(mean * (1 - mean) * log_term / visits[..., None]) + flat[..., None]
     unseen = np.where(known > 0, np.minimum(flat, 1.0), 1.0)
     lower, upper = np.maximum(mean - radius, 0.0), np.minimum(mean + radius, 1.0)
-    return ConfidenceBox(order.astype(np.int32), known, lower, upper, unseen, start, horizon)
+    bounds = BoxBounds(order.astype(np.int32), known, lower, upper, unseen)
+    return Dynamics(bounds, start, horizon)
 
 
 def grid(size, slip):
@@ -84,16 +81,18 @@ def grid(size, slip):
 
 def dense_law(dynamics):
     """Known transitions as (T, S, A, S)."""
-    T, S, A, W = dynamics.successors.shape
+    successors, probabilities = dynamics.laws
+    T, S, A, W = successors.shape
     dense = np.zeros((T, S, A, S))
     for j in range(W):
-        where = (*np.indices((T, S, A)), dynamics.successors[..., j])
-        np.add.at(dense, where, dynamics.probabilities[..., j])
+        where = (*np.indices((T, S, A)), successors[..., j])
+        np.add.at(dense, where, probabilities[..., j])
     return dense
 
 
 def dense_bounds(box):
     """Lower and upper bounds (T, S, A, S)."""
+    box = box.laws
     T, S, A, _ = box.successors.shape
     lower = np.zeros((T, S, A, S))
     upper = np.repeat(box.unseen[..., None], S, axis=3)
@@ -415,7 +414,8 @@ def test_one_step_is_hedge(unknown):
     if unknown:
         dynamics = box_from(np.zeros((1, S, A, S), np.int64), 1.0, start, 1)
     else:
-        dynamics = KnownDynamics(np.zeros((1, S, A, 1), np.int32), np.ones((1, S, A, 1)), start, 1)
+        rows = Rows(np.zeros((1, S, A, 1), np.int32), np.ones((1, S, A, 1)))
+        dynamics = Dynamics(rows, start, 1)
     last = project(dynamics, initial_reference(dynamics))
     cumulative = np.zeros((1, S, A))
     for _ in range(4):
@@ -453,9 +453,10 @@ def test_a_box_without_width_is_the_known_case(seed):
     rng = np.random.default_rng(seed)
     S, A, H = 5, 2, 4
     dynamics = random_known(rng, S, A, H, 1, False)
-    p = dynamics.probabilities
+    successors, p = dynamics.laws
     known = (p > 0).sum(axis=3).astype(np.int32)
-    box = ConfidenceBox(dynamics.successors, known, p, p, np.zeros((1, S, A)), dynamics.start, H)
+    bounds = BoxBounds(successors, known, p, p, np.zeros((1, S, A)))
+    box = Dynamics(bounds, dynamics.start, H)
     one = project(dynamics, initial_reference(dynamics), tolerance=1e-18)
     two = project(box, initial_reference(box), tolerance=1e-18)
     for _ in range(3):
@@ -568,7 +569,7 @@ def nasty_known(draw):
     weights /= weights.sum(axis=3, keepdims=True)
     start = random_start(rng, S, draw(st.booleans()))
     costs = [nasty_cost(draw, H, S, A) for _ in range(3)]
-    return KnownDynamics(successors, weights, start, H), costs
+    return Dynamics(Rows(successors, weights), start, H), costs
 
 
 @given(nasty_known())
@@ -674,7 +675,7 @@ def updated(dynamics, eta, kind, batch, seed, updates):
 @pytest.mark.slow
 def test_many_updates_on_the_grid(slip, kind, batch):
     """Every solve reaches its tolerance, also where log-probabilities are below -1000."""
-    dynamics = KnownDynamics(*grid(10, slip), np.eye(100)[0], 50)
+    dynamics = Dynamics(Rows(*grid(10, slip)), np.eye(100)[0], 50)
     updates = 300 if FULL else 10
     for k, last in enumerate(updated(dynamics, 0.3, kind, batch, 0, updates)):
         if k % 10 == 9:
@@ -686,7 +687,7 @@ def test_many_updates_on_the_grid(slip, kind, batch):
 @pytest.mark.slow
 def test_policies_stay_distributions_far_below_the_smallest_float(slip, kind, batch):
     """A small grid and a large step size; log-probabilities go below minus one thousand."""
-    dynamics = KnownDynamics(*grid(4, slip), np.eye(16)[0], 12)
+    dynamics = Dynamics(Rows(*grid(4, slip)), np.eye(16)[0], 12)
     for last in updated(dynamics, 3.0, kind, batch, 1, 60):
         check_known(dynamics, last)
     if kind == "fixed" and batch == 20:
@@ -722,11 +723,11 @@ def test_kernels_run_without_compilation():
     code = (
         "import numpy as np\n"
         "from belated.tabular.oreps.projection import *\n"
-        "known = KnownDynamics(np.array([[[[0, 1]], [[1, 0]]]], np.int32),\n"
-        "                      np.array([[[[0.7, 0.3]], [[1.0, 0.0]]]]), np.eye(2)[0], 3)\n"
-        "box = ConfidenceBox(known.successors, np.full((1, 2, 1), 1, np.int32),\n"
-        "    np.full((1, 2, 1, 2), 0.2), np.full((1, 2, 1, 2), 0.9), np.full((1, 2, 1), 0.5),\n"
-        "    known.start, 3)\n"
+        "rows = Rows(np.array([[[[0, 1]], [[1, 0]]]], np.int32),\n"
+        "            np.array([[[[0.7, 0.3]], [[1.0, 0.0]]]]))\n"
+        "bounds = BoxBounds(rows.successors, np.full((1, 2, 1), 1, np.int32),\n"
+        "    np.full((1, 2, 1, 2), 0.2), np.full((1, 2, 1, 2), 0.9), np.full((1, 2, 1), 0.5))\n"
+        "known, box = (Dynamics(laws, np.eye(2)[0], 3) for laws in (rows, bounds))\n"
         "for d in (known, box):\n"
         "    q = project(d, initial_reference(d), np.array([[[0.0], [1.0]]]))\n"
         "    print(q.converged, round(q.value, 9))\n"

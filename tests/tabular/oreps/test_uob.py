@@ -252,7 +252,7 @@ def largest_by_program(policy, box, start, h, s):
 
 def dense_box(agent):
     """The bounds of the epoch, both (H, S, A, S)."""
-    bounds = agent._epoch.dynamics
+    bounds = agent._epoch.dynamics.laws
     H, S, A = agent.problem.shape
     low, high = np.zeros((2, H, S, A, S))
     for row in np.ndindex(H, S, A):

@@ -22,7 +22,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.rewards import Scale
-from belated.tabular.problem import Problem
+from belated.tabular.problem import Problem, start_distribution
 from belated.tabular.transitions import Transitions
 from belated.tabular.world import MDP, World
 
@@ -229,13 +229,5 @@ def _start(env: gymnasium.Env[Any, Any], states: int, start: object) -> int | tu
                 "start must be a state or a distribution where the environment has no "
                 "initial_state_distrib, got None"
             )
-    if np.ndim(start) == 0:  # type: ignore[arg-type]
-        return checks.integer("start", start, 0, states - 1)
-    weights: Floats = checks.floats("start", start, f"({states},)", (1,))
-    if weights.shape != (states,):
-        raise ValueError(f"start must have shape ({states},), got shape {weights.shape}")
-    weights = checks.distributions("start", weights)
-    certain = np.flatnonzero(weights == 1.0)
-    if len(certain) == 1:
-        return int(certain[0])
-    return (*(float(p) for p in weights), 0.0)
+    checked = start_distribution(start, states)
+    return checked if isinstance(checked, int) else (*checked, 0.0)

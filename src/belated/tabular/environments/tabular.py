@@ -28,9 +28,7 @@ def random_mdp(
         >>> bl.environments.random_mdp(states=3, actions=2, horizon=4).problem.shape
         (4, 3, 2)
     """
-    states = checks.integer("states", states, 1)
-    actions = checks.integer("actions", actions, 1)
-    horizon = checks.integer("horizon", horizon, 1)
+    states, actions, horizon = _whole(1, states=states, actions=actions, horizon=horizon)
     successors = checks.integer("successors", successors, 1, states)
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     steps = 1 if checks.flag("homogeneous", homogeneous) else horizon
@@ -107,8 +105,7 @@ def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: i
         >>> bl.environments.lock(states=4).problem.shape
         (8, 4, 3)
     """
-    states = checks.integer("states", states, 2)
-    actions = checks.integer("actions", actions, 2)
+    states, actions = _whole(2, states=states, actions=actions)
     checks.room(actions * states**2, states=states, actions=actions)
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     here = np.arange(states)
@@ -201,9 +198,8 @@ def bandit_lower_bound(
         2
     """
     K = checks.integer("episodes", episodes, 1, checks.MOST)
-    S = checks.integer("states", states, 1)
+    S, H = _whole(1, states=states, horizon=horizon)
     A = checks.integer("actions", actions, 2)
-    H = checks.integer("horizon", horizon, 1)
     least = max(S, math.ceil(3 * S * A / 8))
     if least > K:
         raise ValueError(f"episodes must be at least S and 3 S A / 8, here {least}, got {K}")
@@ -243,9 +239,7 @@ def dynamics_lower_bound(
         4
     """
     K = checks.integer("episodes", episodes, 1, checks.MOST)
-    S = checks.integer("states", states, 2)
-    A = checks.integer("actions", actions, 2)
-    H = checks.integer("horizon", horizon, 2)
+    S, A, H = _whole(2, states=states, actions=actions, horizon=horizon)
     if S % 2:
         raise ValueError(f"states must be an even number, got {S}")
     if 32 * K < 7 * H * S * A:
@@ -268,10 +262,14 @@ def dynamics_lower_bound(
     return World(MDP(Transitions.from_dense(p), H, tuple(start)), costs)
 
 
+def _whole(low: int, **numbers: object) -> list[int]:
+    """Whole numbers that are at least `low`, by the names of their arguments."""
+    return [checks.integer(name, value, low) for name, value in numbers.items()]
+
+
 def _circle(states: int, actions: int, horizon: int) -> MDP:
     """Dynamics in which every action leads to the next state of a cycle."""
-    states = checks.integer("states", states, 1)
-    actions = checks.integer("actions", actions, 1)
+    states, actions = _whole(1, states=states, actions=actions)
     checks.room(states * actions, states=states, actions=actions)
     following = ((np.arange(states) + 1) % states).astype(np.int32)
     successors = np.broadcast_to(following[None, :, None, None], (1, states, actions, 1))

@@ -1,6 +1,6 @@
 """Sparse counts of transitions, and the confidence box and frequencies of each row.
 
-Arrays are flat over rows: row r is (t, s, a) in C order, R = T S A of them, W slots each.
+Kernels take rows by number: row r is (t, s, a) in C order, and has W slots.
 """
 
 import math
@@ -11,7 +11,10 @@ from belated.core.compiled import njit
 
 
 class Tally(NamedTuple):
-    """Observed transitions: successors, counts (R, W); known (R,) slots in use; visits (R,)."""
+    """Observed transitions: successors, counts (T, S, A, W); known, visits (T, S, A).
+
+    known: the number of slots in use.
+    """
 
     successors: Indices
     counts: Ints
@@ -19,9 +22,11 @@ class Tally(NamedTuple):
     visits: Ints
 
 
-class FlatBox(NamedTuple):
-    """A confidence box by rows: lower, width (R, W); unseen, rest (R,)."""
+class Box(NamedTuple):
+    """A confidence set: successors, lower, width (T, S, A, W); known, unseen, rest (T, S, A)."""
 
+    successors: Indices
+    known: Indices
     lower: Floats
     width: Floats
     unseen: Floats
@@ -35,8 +40,10 @@ def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) ->
     rows, following: (H,). Stops before the first transition that needs a new slot where none is
     free, and returns its index; returns H when everything is counted.
     """
-    successors, counts, known, visits = tally
-    W = successors.shape[1]
+    known, visits = tally.known.ravel(), tally.visits.ravel()
+    W = tally.counts.shape[3]
+    successors = tally.successors.reshape((visits.size, W))
+    counts = tally.counts.reshape((visits.size, W))
     H = len(rows)
     for h in range(first, H):
         r = rows[h]
@@ -54,10 +61,8 @@ def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) ->
 
 
 @njit(cache=True)
-def box(
-    tally: Tally, rows: Ints, log_term: float, scale: float, variance: bool, made: FlatBox
-) -> None:
-    """Write the confidence box of some rows.
+def box(tally: Tally, rows: Ints, log_term: float, scale: float, variance: bool, made: Box) -> None:
+    """Write lower, width, unseen and rest of some rows of a confidence box.
 
     The radius of a frequency p after n visits is scale * (4 sqrt(v L / n) + 10 L / n), where v is
     the variance p (1 - p), or p itself.
@@ -66,10 +71,12 @@ def box(
     observed after this row has probability in [0, unseen]; rest is 1 minus the sum of lower. The
     box of a row without visits is the whole simplex.
     """
-    _, counts, known, visits = tally
-    lower, width, unseen, rest = made
-    for i in range(rows.shape[0]):
-        r = rows[i]
+    known, visits = tally.known.ravel(), tally.visits.ravel()
+    unseen, rest = made.unseen.ravel(), made.rest.ravel()
+    flat = (visits.size, tally.counts.shape[3])
+    counts, lower = tally.counts.reshape(flat), made.lower.reshape(flat)
+    width = made.width.reshape(flat)
+    for r in rows:
         n = visits[r]
         rest[r] = 1.0
         if n == 0:
@@ -96,12 +103,13 @@ def frequencies(
 ) -> None:
     """Write the observed frequencies of some rows, 0 for unvisited rows, and scale / sqrt(n).
 
-    probabilities: (R, W); deviation: (R,), the scale itself for unvisited rows.
+    probabilities: (T, S, A, W); deviation: (T, S, A), the scale itself for unvisited rows.
     """
-    _, counts, known, visits = tally
-    for i in range(rows.shape[0]):
-        r = rows[i]
+    known, visits, deviations = tally.known.ravel(), tally.visits.ravel(), deviation.ravel()
+    flat = (visits.size, tally.counts.shape[3])
+    counts, shares = tally.counts.reshape(flat), probabilities.reshape(flat)
+    for r in rows:
         n = max(visits[r], 1)
-        deviation[r] = scale * (1.0 / math.sqrt(n))
+        deviations[r] = scale * (1.0 / math.sqrt(n))
         for slot in range(known[r]):
-            probabilities[r, slot] = counts[r, slot] / n
+            shares[r, slot] = counts[r, slot] / n

@@ -7,56 +7,26 @@ goes to unseen states covers a prefix of the sorted values, without the seen one
 The order of the states changes little from step to step, so each sort starts from the previous one.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.compiled import njit
-from belated.tabular.kernels.planning import plus_next
+from belated.tabular.kernels.counting import Box
+from belated.tabular.kernels.planning import Rows, plus_next
 
 FEW = 6
 """Rows with up to this many known successors are sorted without branches."""
 
 
-class Box(NamedTuple):
-    """A confidence set: successors, lower, width (T, S, A, W); known, unseen, rest (T, S, A)."""
-
-    successors: Indices
-    known: Indices
-    lower: Floats
-    width: Floats
-    unseen: Floats
-    rest: Floats
-
-
-class Frequencies(NamedTuple):
-    """Observed frequencies: successors, probabilities (T, S, A, W); visits, deviation (T, S, A).
-
-    deviation: a multiple of 1 / sqrt(visits), where at least one visit is counted.
-    """
-
-    successors: Indices
-    probabilities: Floats
-    visits: Ints
-    deviation: Floats
-
-
-class Scratch(NamedTuple):
-    """The sorted next values: order, rank (S,), prefix, buckets (S + 1,), keys (W,); `scratch`."""
-
-    order: Indices
-    rank: Indices
-    prefix: Floats
-    buckets: Indices
-    keys: Ints
+Scratch = tuple[Indices, Indices, Floats, Indices, Ints]
+"""The sorted next values: order, rank (S,), prefix, buckets (S + 1,), keys (W,)."""
 
 
 @njit(cache=True)
 def scratch(box: Box) -> Scratch:
     """Working memory for sorting, with the states in any order."""
     _, S, _, W = box.successors.shape
-    return Scratch(
+    return (
         np.arange(S).astype(np.int32),
         np.empty(S, dtype=np.int32),
         np.empty(S + 1),
@@ -231,29 +201,22 @@ def confident(
 
 @njit(cache=True)
 def _extreme(
-    box: Box,
-    no_costs: Floats,
-    no_total: Floats,
-    policy: Floats,
-    start: Floats,
-    end: int,
-    s: int,
-    sign: float,
-    sorting: Scratch,
+    box: Box, policy: Floats, start: Floats, end: int, s: int, sign: float, sorting: Scratch
 ) -> float:
     """The smallest (sign 1) or minus the largest (sign -1) probability of state s at step `end`.
 
     This is a backward pass from a value of 1 or -1 in that state, until all values are equal.
     """
-    S = policy.shape[1]
+    _, S, A = policy.shape
     values, now = np.zeros(S), np.zeros(S)
     values[s] = sign
+    no_costs, no_total = np.zeros((S, A)), np.zeros((0, 0, 0))
     for h in range(end - 1, -1, -1):
         sort_values(values, sorting)
         # equal values stay equal under any distribution: the bound is known
-        if values[sorting.order[0]] == values[sorting.order[S - 1]]:
+        if values[sorting[0][0]] == values[sorting[0][S - 1]]:
             break
-        _back(box, h, no_costs[0], policy[h], no_total, values, sorting, now)
+        _back(box, h, no_costs, policy[h], no_total, values, sorting, now)
         values, now = now, values
     # the start distribution times the values of the first step
     bound = 0.0
@@ -263,13 +226,10 @@ def _extreme(
 
 
 @njit(cache=True)
-def occupancy_bounds(
-    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats
-) -> tuple[Floats, Floats]:
+def occupancy_bounds(box: Box, policy: Floats, start: Floats) -> tuple[Floats, Floats]:
     """The largest and the smallest probability, over the box, of every state at every step.
 
-    no_costs: (1, S, A), zeros. no_total: of size 0. policy: (H, S, A); start: (S,). Returns upper
-    and lower, (H, S).
+    policy: (H, S, A); start: (S,). Returns upper and lower, (H, S).
     """
     H, S, _ = policy.shape
     upper, lower = np.zeros((H, S)), np.zeros((H, S))
@@ -278,43 +238,44 @@ def occupancy_bounds(
     # one backward pass for each step, state and side
     for end in range(1, H):
         for s in range(S):
-            most = -_extreme(box, no_costs, no_total, policy, start, end, s, -1.0, sorting)
-            least = _extreme(box, no_costs, no_total, policy, start, end, s, 1.0, sorting)
-            upper[end, s] = min(most, 1.0)
-            lower[end, s] = max(least, 0.0)
+            upper[end, s] = min(-_extreme(box, policy, start, end, s, -1.0, sorting), 1.0)
+            lower[end, s] = max(_extreme(box, policy, start, end, s, 1.0, sorting), 0.0)
     return upper, lower
 
 
 @njit(cache=True)
-def upper_occupancy(
-    box: Box, no_costs: Floats, no_total: Floats, policy: Floats, start: Floats, states: Ints
-) -> Floats:
+def upper_occupancy(box: Box, policy: Floats, start: Floats, states: Ints) -> Floats:
     """The largest probability, over the box, of one state at every step: states (H,) or longer.
 
-    The other arguments: see `occupancy_bounds`. Returns (H,).
+    policy: (H, S, A); start: (S,). Returns (H,).
     """
     H = policy.shape[0]
     upper = np.empty(H)
     upper[0] = start[states[0]]
     sorting = scratch(box)
     for end in range(1, H):
-        most = -_extreme(box, no_costs, no_total, policy, start, end, states[end], -1.0, sorting)
-        upper[end] = min(most, 1.0)
+        upper[end] = min(-_extreme(box, policy, start, end, states[end], -1.0, sorting), 1.0)
     return upper
 
 
 @njit(cache=True)
 def with_bonus(
-    seen: Frequencies, free: bool, costs: Floats, policy: Floats, total: Floats
+    rows: Rows,
+    visits: Ints,
+    deviation: Floats,
+    free: bool,
+    costs: Floats,
+    policy: Floats,
+    total: Floats,
 ) -> Floats:
     """Evaluate a policy on observed frequencies with costs reduced by a bonus.
 
     Q = costs - deviation + p V, clipped to [0, steps left]. free: whether Q of a row without visits
     is 0; otherwise it counts as one visit, the episode ends there, and the last step has no bonus.
-    costs: (1 or H, S, A); policy: (H, S, A). total: (H, S, A), to which Q is added. Returns the
-    values (S,) of step 0.
+    visits, deviation: (T, S, A); costs: (1 or H, S, A); policy: (H, S, A). total: (H, S, A), to
+    which Q is added. Returns the values (S,) of step 0.
     """
-    successors, probabilities, visits, deviation = seen
+    successors, probabilities = rows
     H, S, A = policy.shape
     V = np.zeros((H + 1, S))
     none = np.zeros((S, A))
@@ -341,15 +302,17 @@ def with_bonus(
 
 
 @njit(cache=True)
-def plan(seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon: int) -> Floats:
+def plan(
+    rows: Rows, visits: Ints, widths: Floats, costs: Floats, observed: Ints, horizon: int
+) -> Floats:
     """Optimistic value iteration on observed frequencies.
 
-    Q_h = costs - (steps after h) * width / sqrt(visits) + p V_{h+1}, clipped to [0, steps left],
-    and 0 in unvisited rows. costs, observed: (1 or H, S, A), the lowered mean costs and the number
-    of observed costs. Returns Q (H, S, A).
+    Q_h = costs - (steps after h) * widths + p V_{h+1}, clipped to [0, steps left], and 0 in
+    unvisited rows. visits, widths: (T, S, A). costs, observed: (1 or H, S, A), the lowered mean
+    costs and the number of observed costs. Returns Q (H, S, A).
     """
-    successors, probabilities, visits, deviation = seen
-    _, S, A, W = successors.shape
+    successors, probabilities = rows
+    _, S, A, _ = successors.shape
     V = np.zeros((horizon + 1, S))
     Q = np.zeros((horizon, S, A))
     for h in range(horizon - 1, -1, -1):
@@ -359,9 +322,8 @@ def plan(seen: Frequencies, width: float, costs: Floats, observed: Ints, horizon
         for s in range(S):
             for a in range(A):
                 if visits[t, s, a] > 0 and observed[c, s, a] > 0:
-                    q = costs[c, s, a] - (left - 1) * (width * deviation[t, s, a])
-                    for w in range(W):
-                        q += probabilities[t, s, a, w] * V[h + 1, np.uint32(successors[t, s, a, w])]
+                    q = costs[c, s, a] - (left - 1) * widths[t, s, a]
+                    q = plus_next(q, probabilities[t], successors[t], V[h + 1], s, a)
                     Q[h, s, a] = min(max(q, 0.0), left)
             V[h, s] = Q[h, s].min()
     return Q

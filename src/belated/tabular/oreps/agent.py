@@ -55,9 +55,10 @@ from belated.core.contract import Information
 from belated.core.episodes import Learner, Ledger, Open
 from belated.core.records import FeedbackError
 from belated.core.tree import Count, Entries
+from belated.tabular.kernels.planning import Rows
+from belated.tabular.oreps.newton import BoxBounds
 from belated.tabular.oreps.projection import (
-    ConfidenceBox,
-    KnownDynamics,
+    Dynamics,
     Projection,
     free_at_the_end,
     initial_reference,
@@ -68,7 +69,7 @@ from belated.tabular.parts.transitions import CONFIDENCE, Confidence, Confidence
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import DynamicsSetting, Parameters, Setting
+from belated.tabular.tuning import Parameters, Setting
 
 PROJECT = ("every episode", "on arrival")
 """When the measure is projected onto a confidence set that has changed."""
@@ -79,13 +80,18 @@ STEEPEST = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OREPSSetting(DynamicsSetting):
+class OREPSSetting(Setting):
     """The tuning of O-REPS. The paper prints no step size; its bound suggests N = K + 3 D.
+
+    Attributes:
+        dynamics: whether the transitions are "known" or "unknown".
 
     Example:
         >>> bl.tuning.OREPSSetting().proved
         False
     """
+
+    dynamics: str = "unknown"
 
     @property
     def proved(self) -> bool:
@@ -190,32 +196,25 @@ class DelayedOREPS(Learner[bool]):
         rate = checks.real("learning_rate", learning_rate, 0.0, STEEPEST)
         self._scale = checks.real("scale", scale, 0.0, STEEPEST, above=True)
         self._tolerance = checks.real("tolerance", tolerance, 0.0, above=True)
-        self._known: KnownDynamics | None = None
+        self._known: Dynamics | None = None
         self._model = None
         if isinstance(transitions, Transitions):
-            t = matching(problem, transitions)
-            self._known = KnownDynamics(
-                t.successors, t.probabilities, problem.start_probabilities, problem.horizon
-            )
+            rows = matching(problem, transitions).rows
+            self._known = Dynamics(rows, problem.start_probabilities, problem.horizon)
         elif isinstance(transitions, Confidence):
             self._model = transitions.start(problem, REVEALED)
         else:
             raise ValueError(
                 f"transitions must be Transitions or Confidence(), got {checks.show(transitions)}"
             )
-        if project is not None:
-            checks.choice("project", project, PROJECT)
-            if self._known is not None:
+        for name, value, allowed in (
+            ("project", project, PROJECT),
+            ("last_step", last_step, LAST_STEP),
+        ):
+            if value is not None and checks.choice(name, value, allowed) and self._known:
                 raise ValueError(
-                    "project must be left out with known transitions, where the measure moves only "
-                    f"when costs arrive, got {project!r}"
-                )
-        if last_step is not None:
-            checks.choice("last_step", last_step, LAST_STEP)
-            if self._known is not None:
-                raise ValueError(
-                    "last_step must be left out with known transitions, where nothing is counted, "
-                    f"got {last_step!r}"
+                    f"{name} must be left out with known transitions, where the measure moves only "
+                    f"when costs arrive and nothing is counted, got {value!r}"
                 )
         self._free = last_step == "free"
         self._next_costs = checks.flag("next_costs", next_costs)
@@ -311,7 +310,6 @@ class DelayedOREPS(Learner[bool]):
 
     def _learn(self, entry: Open[bool]) -> None:
         """Line 5."""
-        assert entry.costs is not None
         costs = self._on_measures(entry.costs.values)
         self._batch = costs if self._batch is None else self._batch + costs
 
@@ -327,7 +325,7 @@ class DelayedOREPS(Learner[bool]):
         last = self._first() if self._last is None else self._last
         dynamics, batch = self._dynamics(), self._batch
         reference = last.log_measure
-        if isinstance(dynamics, KnownDynamics):
+        if self._known is not None:
             assert batch is not None
             reference = initial_reference(dynamics) - self._rate * self._total
             self._total = self._total + batch
@@ -341,28 +339,22 @@ class DelayedOREPS(Learner[bool]):
         self._unconverged += not solved.converged
         return solved
 
-    def _dynamics(self) -> KnownDynamics | ConfidenceBox:
+    def _dynamics(self) -> Dynamics:
         if self._known is not None:
             return self._known
         assert self._model is not None
         self._model.retune(self.begun)
-        bounds = self._model.set
-        box = ConfidenceBox(
-            bounds.counts.successors,
-            bounds.counts.known,
-            bounds.lower,
-            bounds.lower + bounds.width,
-            bounds.unseen,
-            self.problem.start_probabilities,
-            self.problem.horizon,
-        )
-        return free_at_the_end(box) if self._free else box
+        successors, known, lower, width, unseen, _ = self._model.set.box
+        box, H = BoxBounds(successors, known, lower, lower + width, unseen), self.problem.horizon
+        box = free_at_the_end(box, H) if self._free else box
+        return Dynamics(box, self.problem.start_probabilities, H)
 
     def _on_measures(self, costs: Floats) -> Floats:
         """Costs in the form of the measure: means over next states if transitions are known."""
         if self._known is None or costs.ndim == 3:
             return costs
-        successors, p = self._known.successors.astype(np.int64), self._known.probabilities
+        assert isinstance(self._known.laws, Rows)
+        successors, p = self._known.laws
         shape = (max(len(costs), len(p)), *p.shape[1:])
         each = np.broadcast_to(costs, (*shape[:3], costs.shape[3]))
         paid = np.take_along_axis(each, np.broadcast_to(successors, shape), axis=3)

@@ -24,7 +24,6 @@ its largest change of a log w, or by that change times the rate at which directi
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -44,21 +43,8 @@ SHORTEST = 1e-6
 """The shortest part of a Newton step that is tried."""
 
 
-class BarrierRows(NamedTuple):
-    """The transitions: successors, law (T, S, A, W), T is 1 or H; reach (H, S); start (S,)."""
-
-    successors: Indices
-    law: Floats
-    reach: Bools
-    start: Floats
-
-
-class Leader(NamedTuple):
-    """A point of the dual: V (H + 1, S), its measure w (H, S, A), and the flow g (H, S)."""
-
-    V: Floats
-    w: Floats
-    flow: Floats
+BarrierRows = tuple[Indices, Floats, Bools, Floats]
+"""The transitions: successors, law (T, S, A, W), T is 1 or H; reach (H, S); start (S,)."""
 
 
 @njit(cache=True)
@@ -78,22 +64,20 @@ def exponent(z: float) -> float:
 
 
 @njit(cache=True)
-def evaluate(rows: BarrierRows, b: Floats, c: Floats, leader: Leader) -> float:
-    """Write the w and the flow of V. Returns the dual value."""
+def evaluate(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, flow: Floats) -> float:
+    """Write the measure w (H, S, A) and the flow g (H, S) of V (H + 1, S). Returns the dual."""
     successors, law, reach, start = rows
-    V, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
     value = 0.0
     # the constraint of the first step: the inflow is the start distribution
+    flow[:] = 0.0
+    flow[0, :] = start
     for s in range(S):
-        flow[0, s] = start[s]
         if reach[0, s]:
             value += start[s] * V[0, s]
     for h in range(H):
         t = min(h, law.shape[0] - 1)
-        if h + 1 < H:
-            flow[h + 1, :] = 0.0
         for s in range(S):
             if not reach[h, s]:
                 flow[h, s] = 0.0
@@ -185,11 +169,16 @@ def substitute(pivot: Floats, side: Floats) -> None:
 
 @njit(cache=True)
 def direction(
-    rows: BarrierRows, c: Floats, leader: Leader, factors: Floats, carried: Floats, x: Floats
+    rows: BarrierRows,
+    c: Floats,
+    w: Floats,
+    flow: Floats,
+    factors: Floats,
+    carried: Floats,
+    x: Floats,
 ) -> tuple[float, float]:
     """Solve M x = g. Writes x (H + 1, S). Returns g x and the largest change of a log w along x."""
     successors, law, reach, _ = rows
-    _, w, flow = leader
     H, S, A = w.shape
     slots = law.shape[3]
     # forward: subtract the contribution of earlier steps, then solve with the pivot
@@ -203,8 +192,7 @@ def direction(
                     x[h + 1, y] -= carried[h, s, y] * x[h, s]
         substitute(factors[h], x[h])
     # backward: x(h) -= carried(h) x(h + 1); d log w = w / (w + c) (x(h, s) - p x(h + 1))
-    slope = 0.0
-    most = 0.0
+    slope = most = 0.0
     for h in range(H - 1, -1, -1):
         t = min(h, law.shape[0] - 1)
         for s in range(S):
@@ -223,31 +211,25 @@ def direction(
 
 
 @njit(cache=True)
-def lead(
-    rows: BarrierRows, b: Floats, c: Floats, leader: Leader, steps: int
-) -> tuple[int, int, float]:
-    """Maximise the dual from V.
+def lead(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, steps: int) -> float:
+    """Maximise the dual from V (H + 1, S) in at most so many steps. Writes V and w (H, S, A).
 
-    Returns the number of steps, the number of new factorisations, and the estimated error of
-    log w; the solve has converged if it is at most `CLOSE`.
+    Returns the estimated error of log w; the solve has converged if it is at most `CLOSE`.
     """
-    V, w, flow = leader
     H, S, _ = w.shape
-    x = np.zeros(V.shape)
-    factors = np.zeros((H, S, S))
-    carried = np.zeros((H, S, S))
-    value = evaluate(rows, b, c, leader)
+    x, flow = np.zeros(V.shape), np.zeros((H, S))
+    factors, carried = np.zeros((H, S, S)), np.zeros((H, S, S))
+    value = evaluate(rows, b, c, V, w, flow)
     fresh = True
-    taken = made = 0
     last = 1.0
-    while taken < steps and abs(value) < np.inf:
-        taken += 1
+    for _ in range(steps):
+        if not abs(value) < np.inf:
+            break
         # stage 1: the factors of M at this point, unless the old ones are good enough
         if fresh:
             factorise(rows, c, w, factors, carried)
-            made += 1
         # stage 2: Newton's direction; with old factors only while directions become short quickly
-        slope, most = direction(rows, c, leader, factors, carried, x)
+        slope, most = direction(rows, c, w, flow, factors, carried, x)
         if not (slope >= 0.0 and slope < np.inf and most < np.inf):
             break
         if not fresh and most > SLOW * last:
@@ -259,24 +241,19 @@ def lead(
         before = V.copy()
         # stage 3: halve the step until the slope has not reversed and the dual has not fallen
         while length >= SHORTEST:
-            for h in range(H):
-                for s in range(S):
-                    V[h, s] = before[h, s] + length * x[h, s]
-            now = evaluate(rows, b, c, leader)
+            V[:] = before + length * x
+            now = evaluate(rows, b, c, V, w, flow)
             if left <= CLOSE:
-                return taken, made, left
-            there = 0.0
-            for h in range(H):
-                for s in range(S):
-                    there += flow[h, s] * x[h, s]
+                return left
+            there = (flow * x[:H]).sum()
             if there >= -0.5 * slope and now >= value - 1e-11 * (1.0 + abs(value)):
                 break
             length *= 0.5
         if length < SHORTEST:  # rounding dominates: no further progress is possible
             V[:] = before
-            evaluate(rows, b, c, leader)
+            evaluate(rows, b, c, V, w, flow)
             break
         value = now
         fresh = length < 1.0 or most > SLOW
         last = most
-    return taken, made, np.inf
+    return np.inf

@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries, Rows
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
-from belated.tabular.oreps.projection import KnownDynamics, merged
+from belated.tabular.oreps.projection import entropies_of, merged
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
@@ -78,10 +78,7 @@ class FTRLSetting(Setting):
         False
     """
 
-    @property
-    def proved(self) -> bool:
-        """False: the rates are for practice, and the paper's bound is for other constants."""
-        return False
+    proved: ClassVar[bool] = False  # the rates are for practice, the bound for other constants
 
     def weight(self, problem: Problem) -> float:
         """S A."""
@@ -204,17 +201,12 @@ class DelayedFTRL(Learner[Occupancy]):
         )
         H, S, A = problem.shape
         self._start = problem.start_probabilities
-        dynamics = KnownDynamics(
-            transitions.successors, transitions.probabilities, self._start, problem.horizon
-        )
-        p = merged(transitions.successors, transitions.probabilities)
-        entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
-        self._entropy: Floats = np.broadcast_to(entropy, (H, S, A))
+        p = merged(transitions.rows)
+        self._entropy: Floats = np.broadcast_to(entropies_of(p), (H, S, A))
         ways = np.sum(p > 0.0, axis=3, dtype=np.float64)
         self._ways: Floats = np.broadcast_to(S if impossible else ways, (H, S, A))
-        self._rows = kernels.BarrierRows(
-            transitions.successors, transitions.probabilities, frozen(dynamics.reach), self._start
-        )
+        reach = frozen(transitions.reachable(self._start, H))
+        self._rows = (*transitions.rows, reach, self._start)
         self._total = np.zeros((H, S, A))
         self._dual = np.zeros((H + 1, S))
         self._policy = problem.uniform_policy()
@@ -264,8 +256,6 @@ class DelayedFTRL(Learner[Occupancy]):
         """Line 6 for an episode."""
         occupancy, path, costs = entry.memory, entry.path, entry.costs
         assert occupancy is not None
-        assert path is not None
-        assert costs is not None
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
         self._total[at] += costs.values / np.maximum(occupancy[at], SMALLEST_OCCUPANCY)
         self._stale = True
@@ -274,17 +264,16 @@ class DelayedFTRL(Learner[Occupancy]):
         """Lines 3 and 4, starting from the multipliers of the last solve, if any."""
         H, S, A = self.problem.shape
         weights = frozen(self._entropy - self._rate * self._total)
-        leader = kernels.Leader(np.zeros((H + 1, S)), np.zeros((H, S, A)), np.zeros((H, S)))
         barriers = frozen(self._barrier * self._ways)
-        left = np.inf
-        for V in (self._dual, 0.0) if self._dual.any() else (0.0,):
-            if left > kernels.CLOSE:
-                leader.V[:] = V
-                *_, left = kernels.lead(self._rows, weights, barriers, leader, NEWTON_STEPS)
+        V, w = self._dual.copy(), np.zeros((H, S, A))
+        left = kernels.lead(self._rows, weights, barriers, V, w, NEWTON_STEPS)
+        if left > kernels.CLOSE and self._dual.any():
+            V[:] = 0.0
+            left = kernels.lead(self._rows, weights, barriers, V, w, NEWTON_STEPS)
         self._solves += 1
         self._unconverged += left > kernels.CLOSE
-        self._dual = leader.V
-        mass = leader.w.sum(axis=2, keepdims=True)
-        policy = np.divide(leader.w, mass, out=np.full((H, S, A), 1.0 / A), where=mass > 0.0)
+        self._dual = V
+        mass = w.sum(axis=2, keepdims=True)
+        policy = np.divide(w, mass, out=np.full((H, S, A), 1.0 / A), where=mass > 0.0)
         self._policy = frozen(policy / policy.sum(axis=2, keepdims=True))
         self._measure, self._stale = None, False

@@ -31,7 +31,7 @@ positive operator G is the derivative of the log densities by V. Two kernels sol
 The named tuples below group related arrays. Every kernel is compiled for one signature
 only, because every array is C-contiguous and always read-only or always writable:
 
-    read-only   all arrays of `Given`, and `successors` of `NewtonRows`
+    read-only   log_weights, log_start, the arrays of `BoxBounds`, `successors` of `NewtonRows`
     writable    all other arrays
 """
 
@@ -57,18 +57,6 @@ class BoxBounds(NamedTuple):
     lower: Floats
     upper: Floats
     unseen: Floats
-
-
-class Given(NamedTuple):
-    """The data of one solve.
-
-    log_weights: b, of shape (H, S, A, 1) for known transitions and (H, S, A, S) for a box.
-    log_start: (S,), -inf where the start has no mass. bounds: read only if there is a box.
-    """
-
-    log_weights: Floats
-    log_start: Floats
-    bounds: BoxBounds
 
 
 class NewtonRows(NamedTuple):
@@ -112,15 +100,6 @@ a named one.
 """
 
 
-class Sweep(NamedTuple):
-    """Arrays of `respond`: post (H - 1, S, A, W); spread (H, S, A); x (H + 1, S); u (H, S)."""
-
-    post: Floats
-    spread: Floats
-    x: Floats
-    u: Floats
-
-
 @njit(cache=True)
 def exponentials(w: Floats, free: Bools, out: Floats) -> tuple[float, float]:
     """Write exp(w - top) to the free entries of out (S,). Returns top = max w, and their sum."""
@@ -151,11 +130,7 @@ def choose_law(
     """
     S = w.size
     # stage 1: a box whose bounds sum to 1 leaves no choice; p is the bounds themselves
-    floor = 0.0
-    ceiling = 0.0
-    for y in range(S):
-        floor += low[y]
-        ceiling += high[y]
+    floor, ceiling = low.sum(), high.sum()
     if floor >= 1.0 - BOX_SLACK or ceiling <= 1.0 + BOX_SLACK:
         value = 0.0  # sum p (log p - w), where 0 log 0 = 0
         for y in range(S):
@@ -168,11 +143,9 @@ def choose_law(
         return value
     # stage 2: all variables with room start free, with p in proportion to exp(w)
     rest = 1.0  # mass left for the free variables
-    for y in range(S):
-        free[y] = high[y] > 0.0
-        if not free[y]:
-            p[y] = 0.0
-            log_p[y] = -np.inf
+    free[:] = high > 0.0
+    p[:] = 0.0
+    log_p[:] = -np.inf
     top, total = exponentials(w, free, log_p)  # log_p holds exp(w - top) until the end
     scale = 1.0
     multiplier = 0.0  # log p = w + multiplier for the free variables
@@ -184,8 +157,7 @@ def choose_law(
                     break
             # p = exp(w) scale fills the rest; how far does it leave the box on either side?
             scale = rest / total
-            over = 0.0
-            under = 0.0
+            over = under = 0.0
             for y in range(S):
                 if free[y]:
                     share = log_p[y] * scale
@@ -231,8 +203,7 @@ def choose_law(
             break
         total = 0.0
     # stage 4: write p and log p = w + multiplier of the free variables; sum p (log p - w)
-    value = 0.0
-    mass = 0.0
+    value = mass = 0.0
     for y in range(S):
         if free[y]:
             p[y] = log_p[y] * scale
@@ -246,22 +217,22 @@ def choose_law(
 
 
 @njit(cache=True)
-def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> None:
+def evaluate_rows(
+    log_weights: Floats, bounds: BoxBounds, rows: NewtonRows, point: Point, start: bool
+) -> None:
     """Compute phi from V, and write W, log_pi and pi of the point.
 
-    The laws are chosen too if there is a box: law, log_law and free are written. V holds a guess
-    of log d if start is True, and W is added to it from the last step to the first. States out of
-    reach get W = V = 0 and the uniform policy.
+    log_weights: b, of shape (H, S, A, 1) for known transitions and (H, S, A, S) for a box. If there
+    is a box, the laws are chosen within the bounds too: law, log_law and free are written. V holds
+    a guess of log d if start is True, and W is added to it from the last step to the first. States
+    out of reach get W = V = 0 and the uniform policy.
     """
-    log_weights, _, bounds = given
     box_successors, known, lower, upper, unseen = bounds
     successors, law, log_law, free, reach, box = rows
     V, W, log_pi, pi, _, _, _ = point
     H, S, A = pi.shape
     slots = law.shape[3]
-    weights = np.empty(S)
-    low = np.empty(S)
-    high = np.empty(S)
+    weights, low, high = np.empty(S), np.empty(S), np.empty(S)
     # backward over the steps, since phi(h) needs V(h + 1)
     for h in range(H - 1, -1, -1):
         t = min(h, law.shape[0] - 1)
@@ -269,21 +240,18 @@ def evaluate_rows(given: Given, rows: NewtonRows, point: Point, start: bool) -> 
         for s in range(S):
             if not reach[h, s]:
                 # out of reach: nothing to solve, and the uniform policy
-                W[h, s] = 0.0
-                V[h, s] = 0.0
-                for a in range(A):
-                    log_pi[h, s, a] = -np.log(A)
-                    pi[h, s, a] = 1.0 / A
+                W[h, s] = V[h, s] = 0.0
+                log_pi[h, s, :] = -np.log(A)
+                pi[h, s, :] = 1.0 / A
                 continue
             top = -np.inf
             for a in range(A):
                 # phi(h, s, a) = min_p sum p (log p - b + V(h + 1)), with p in its box or given
                 if box:
                     # the weights are b - V(h + 1); unseen states lie in [0, unseen]
-                    for y in range(S):
-                        weights[y] = log_weights[h, s, a, y] - V[h + 1, y]
-                        low[y] = 0.0
-                        high[y] = unseen[r, s, a]
+                    weights[:] = log_weights[h, s, a] - V[h + 1]
+                    low[:] = 0.0
+                    high[:] = unseen[r, s, a]
                     # seen states have bounds of their own
                     for j in range(known[r, s, a]):
                         y = box_successors[r, s, a, j]
@@ -317,33 +285,28 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
     """Write the densities log_d, d and the residuals m. Returns how good the point is.
 
     Densities are summed as plain numbers. A step is summed again in logarithms if one of its
-    densities is near the smallest float. m has mean 0 under d at every step.
+    densities is near the smallest float. m has mean 0 under d at every step. log_start: (S,), -inf
+    where the start has no mass.
     """
     successors, law, log_law, _, reach, _ = rows
     V, W, log_pi, _, log_d, d, m = point
     H, S, A = log_pi.shape
     T, states, actions, slots = successors.shape
-    value = 0.0
-    gap = 0.0
-    residual = 0.0
-    lowest = 0.0
+    value = gap = residual = lowest = 0.0
     top = np.empty(S)
-    for h in range(H):
-        # the first step: its density is the start, and m = 0 since V(0) is no multiplier
-        if h == 0:
-            for s in range(S):
-                log_d[0, s] = log_start[s]
-                d[0, s] = np.exp(log_start[s])
-                m[0, s] = 0.0
-                if reach[0, s]:
-                    value += d[0, s] * (log_start[s] + W[0, s])
-                    lowest = min(lowest, log_start[s])
-            continue
+    # the first step: its density is the start, and m = 0 since V(0) is no multiplier
+    log_d[0, :] = log_start
+    d[0, :] = np.exp(log_start)
+    m[0, :] = 0.0
+    for s in range(S):
+        if reach[0, s]:
+            value += d[0, s] * (log_start[s] + W[0, s])
+            lowest = min(lowest, log_start[s])
+    for h in range(1, H):
         t = min(h - 1, T - 1)
         u = min(h - 1, law.shape[0] - 1)
         # d(h) = sum over rows of d(h - 1) pi p, as plain numbers
-        for y in range(S):
-            d[h, y] = 0.0
+        d[h, :] = 0.0
         for s in range(S):
             if d[h - 1, s] == 0.0:
                 continue
@@ -361,9 +324,8 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
         # the same in logarithms where a density is near the smallest float: first the largest term
         # of every state, then the sum of all terms relative to it
         if small:
-            for y in range(S):
-                top[y] = -np.inf
-                d[h, y] = 0.0
+            top[:] = -np.inf
+            d[h, :] = 0.0
             for sweep in range(2):
                 for s in range(S):
                     if not reach[h - 1, s]:
@@ -382,8 +344,7 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
                 log_d[h, y] = top[y] + np.log(d[h, y]) if reach[h, y] else -np.inf
                 d[h, y] = np.exp(log_d[h, y])
         # the residual m = V - W - log d, less its mean under d
-        mean = 0.0
-        mass = 0.0
+        mean = mass = 0.0
         for y in range(S):
             m[h, y] = V[h, y] - W[h, y] - log_d[h, y] if reach[h, y] else 0.0
             mean += d[h, y] * m[h, y]
@@ -410,24 +371,20 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
 
 
 @njit(cache=True)
-def evaluate(given: Given, rows: NewtonRows, point: Point, start: bool) -> Quality:
+def evaluate(
+    log_weights: Floats,
+    log_start: Floats,
+    bounds: BoxBounds,
+    rows: NewtonRows,
+    point: Point,
+    start: bool,
+) -> Quality:
     """Write all of the point that follows from V. Returns how good the point is.
 
-    start: see `evaluate_rows`.
+    The arguments are those of `evaluate_rows` and `carry_forward`.
     """
-    evaluate_rows(given, rows, point, start)
-    return carry_forward(given.log_start, rows, point)
-
-
-@njit(cache=True)
-def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
-    """Set V to before + length * x, all (H + 1, S). Returns whether V is finite."""
-    finite = True
-    for h in range(V.shape[0]):
-        for s in range(V.shape[1]):
-            V[h, s] = before[h, s] + length * x[h, s]
-            finite = finite and np.isfinite(V[h, s])
-    return finite
+    evaluate_rows(log_weights, bounds, rows, point, start)
+    return carry_forward(log_start, rows, point)
 
 
 @njit(cache=True)
@@ -453,8 +410,7 @@ def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
         for a in range(A):
             targets = successors[t, min(s, states - 1), min(a, actions - 1)]
             if not reach[h, s]:
-                for j in range(slots):
-                    post[s, a, j] = 0.0
+                post[s, a, :] = 0.0
             elif small:
                 for j in range(slots):
                     term = log_d[h, s] + log_pi[h, s, a] + log_law[u, s, a, j]
@@ -468,22 +424,29 @@ def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
 
 
 @njit(cache=True)
-def respond(y: Floats, rows: NewtonRows, pi: Floats, sweep: Sweep) -> None:
+def respond(
+    y: Floats,
+    rows: NewtonRows,
+    pi: Floats,
+    post: Floats,
+    spread: Floats,
+    x: Floats,
+    u: Floats,
+) -> None:
     """Apply G to y (H, S): a backward sweep for x = B^-1 y, then a forward sweep for u = -G y.
 
-    u is the change of log d along x. The transitions must be known. post holds the posteriors of
-    the steps 0 .. H - 2, and x[H] = 0. x, spread and u are written.
+    u (H, S) is the change of log d along x (H + 1, S), and x[H] = 0. The transitions must be known.
+    post (H - 1, S, A, W) holds the posteriors. x, spread (H, S, A) and u are written.
     """
     successors, law, _, _, reach, _ = rows
-    post, spread, x, u = sweep
     H, S, A = pi.shape
     slots = law.shape[3]
+    u[:] = 0.0
+    x[:] = 0.0
     # backward: x(h) = y(h) + E_pi[P x(h + 1)]; spread is how far a row is from that mean
     for h in range(H - 1, -1, -1):
         t = min(h, law.shape[0] - 1)
         for s in range(S):
-            u[h, s] = 0.0
-            x[h, s] = 0.0
             if not reach[h, s]:
                 continue
             mean = 0.0
@@ -509,6 +472,16 @@ def respond(y: Floats, rows: NewtonRows, pi: Floats, sweep: Sweep) -> None:
 
 
 @njit(cache=True)
+def sum_of_products(a: Floats, b: Floats, c: Floats) -> float:
+    """The sum of a b c, all (H, S), over the steps from the second on."""
+    found = 0.0
+    for h in range(1, a.shape[0]):
+        for s in range(a.shape[1]):
+            found += a[h, s] * b[h, s] * c[h, s]
+    return found
+
+
+@njit(cache=True)
 def direction_by_gradients(
     rows: NewtonRows, point: Point, forcing: float, limit: int, x: Floats
 ) -> tuple[float, int, bool]:
@@ -520,23 +493,16 @@ def direction_by_gradients(
     """
     _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
-    y = np.zeros((H, S))
-    r = np.zeros((H, S))
-    p = np.zeros((H, S))
-    u = np.zeros((H, S))
+    y, u = np.zeros((H, S)), np.zeros((H, S))
     spread = np.zeros((H, S, A))
     post = np.zeros((H - 1, S, A, rows.law.shape[3]))
     # what every product with G needs: the posteriors of all steps
     for h in range(H - 1):
         posteriors(h, rows, point, post[h])
-    sweep = Sweep(post, spread, x, u)
-    # start at y = 0, where the residual of the system is r = -m and the direction p = r
-    size = 0.0
-    for h in range(1, H):
-        for s in range(S):
-            r[h, s] = -m[h, s]
-            p[h, s] = r[h, s]
-            size += d[h, s] * r[h, s] ** 2
+    # start at y = 0, where the residual of the system is r = -m and the direction p = r; m(0) = 0
+    r = -m
+    p = r.copy()
+    size = sum_of_products(r, r, d)
     goal = forcing * forcing * size
     done = False
     iterations = 0
@@ -545,35 +511,22 @@ def direction_by_gradients(
         if size <= goal:
             done = True
             break
-        respond(p, rows, pi, sweep)
+        respond(p, rows, pi, post, spread, x, u)
         # curvature <p, (I + G) p> in the inner product of d; u = -G p
-        curvature = 0.0
-        for h in range(1, H):
-            for s in range(S):
-                curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
+        curvature = sum_of_products(d, p, p - u)
         if not (curvature > 0.0 and curvature < np.inf):
             break
         # the step along p to the least error, then the next conjugate direction
         length = size / curvature
         before = size
-        size = 0.0
-        for h in range(1, H):
-            for s in range(S):
-                y[h, s] += length * p[h, s]
-                r[h, s] -= length * (p[h, s] - u[h, s])
-                size += d[h, s] * r[h, s] ** 2
-        # p = r + (|r|^2 now / |r|^2 before) p
-        for h in range(1, H):
-            for s in range(S):
-                p[h, s] = r[h, s] + size / before * p[h, s]
+        y += length * p
+        r -= length * (p - u)
+        size = sum_of_products(r, r, d)
+        p[:] = r + size / before * p
         iterations += 1
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
-    respond(y, rows, pi, sweep)
-    slope = 0.0
-    for h in range(1, H):
-        for s in range(S):
-            slope -= d[h, s] * u[h, s] * m[h, s]
-    return slope, iterations, done
+    respond(y, rows, pi, post, spread, x, u)
+    return -sum_of_products(d, u, m), iterations, done
 
 
 @njit(cache=True)
@@ -639,15 +592,6 @@ def eliminate(pivot: Floats, system: Floats) -> None:
 
 
 @njit(cache=True)
-def subtract_product(left: Floats, right: Floats, out: Floats) -> None:
-    """Subtract left.T @ right from out (k, l), with left (n, k) and right (n, l)."""
-    product = np.dot(left.T, right)
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] -= product[i, j]
-
-
-@njit(cache=True)
 def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
 
@@ -676,7 +620,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
             # stage 1: pivot = I + M - K carried(h - 1), and the right-hand side
             # -m(h) + K (offset(h - 1) + m(h - 1))
             if box:
-                subtract_product(origin, carried[h - 1], pivot)
+                pivot -= np.dot(origin.T, carried[h - 1])
             else:
                 for s in range(S):
                     for y in range(S):
@@ -691,10 +635,8 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                 system[y, S] = total
         t = min(h, T - 1)
         u = min(h, law.shape[0] - 1)
-        for s in range(S):
-            for y in range(S):
-                system[s, y] = 0.0
-                origin[s, y] = 0.0
+        system[:, :S] = 0.0
+        origin[:] = 0.0
         # stage 2: P of this step (to be carried on), and K of the next one
         if h < H - 1:
             posteriors(h, rows, point, post)
@@ -708,12 +650,9 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
         # stage 3: carried = pivot^-1 P and offset = pivot^-1 times the right-hand side
         if h > 0:
             eliminate(pivot, system)
-        for s in range(S):
-            if h > 0:
-                offset[h, s] = system[s, S]
-            for y in range(S):
-                carried[h, s, y] = system[s, y]
-                pivot[s, y] = 0.0
+            offset[h, :] = system[:, S]
+        carried[h, :] = system[:, :S]
+        pivot[:] = 0.0
         if h == H - 1:
             break
         # stage 4: M of the next step, sum over rows of posterior * p; a chosen law adds the
@@ -738,9 +677,8 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                         pivot[y, y] += post[s, a, y]
                 if mass <= 1.0 - 1e-12:
                     # some slots are pegged: post p^T over all, and post p^T / mass over the free
-                    for y in range(S):
-                        left[used, y] = -post[s, a, y]
-                        right[used, y] = law[h, s, a, y]
+                    left[used, :] = -post[s, a]
+                    right[used, :] = law[h, s, a]
                     used += 1
                     if mass > 0.0:
                         for y in range(S):
@@ -748,17 +686,14 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                             right[used, y] = law[h, s, a, y] / mass if free[h, s, a, y] else 0.0
                         used += 1
         if used > 0:
-            subtract_product(left[:used], right[:used], pivot)
+            pivot -= np.dot(left[:used].T, right[:used])
     # stage 5, backward: x(h) = offset(h) + carried(h) x(h + 1), and the slope -<d log d, m>
     slope = 0.0
-    for s in range(S):
-        x[H, s] = 0.0
-        x[0, s] = 0.0
+    x[:] = 0.0
     for h in range(H - 1, 0, -1):
         t = min(h, T - 1)
         u = min(h, law.shape[0] - 1)
         for s in range(S):
-            x[h, s] = 0.0
             if not reach[h, s]:
                 continue
             x[h, s] = offset[h, s]

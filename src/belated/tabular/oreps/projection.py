@@ -4,14 +4,14 @@
 
 over the occupancy measures q of the dynamics; `cost` is eta times the sum of the new costs.
 
-Known transitions (`KnownDynamics`): all candidates share p, so a measure is kept on (h, s, a). The
+Known transitions (`Rows`): all candidates share p, so a measure is kept on (h, s, a). The
 set is affine, hence the reference may be the last measure (mirror descent) or
 
     initial_reference(dynamics) - eta * (all costs processed before)       (follow the leader)
 
 with the same answer; the second form accumulates no rounding. `warm` takes the last `Projection`.
 
-Unknown transitions (`ConfidenceBox`): measures live on (h, s, a, next state), and the law of a row
+Unknown transitions (`BoxBounds`): measures live on (h, s, a, next state), and the law of a row
 may be anything in its box. The reference is the last measure, `last.log_measure`. Its entries that
 are -inf (impossible under the box of that time) are replaced by the uniform measure.
 
@@ -29,13 +29,13 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 
-from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.arrays import Bools, Floats, frozen
 from belated.core.tree import Entries
 from belated.core.versions import Policy
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.oreps import newton as kernels
+from belated.tabular.oreps.newton import BoxBounds
 from belated.tabular.transitions import reachable
 
 FINE = 1e-6  # largest `fine`: the gap does not depend on states of vanishing density
@@ -47,66 +47,62 @@ SMALLEST_PORTION = 2.0**-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KnownDynamics:
-    """Transitions that are known. T is 1 or H; padding has probability 0."""
+class Dynamics:
+    """What is known of the transitions, of the start, and the number of steps.
 
-    successors: Indices  # (T, S, A, W)
-    probabilities: Floats  # (T, S, A, W)
-    start: Floats  # (S,)
-    horizon: int
-    reach: Bools = field(init=False, repr=False)  # (H, S): states that some policy reaches
-
-    def __post_init__(self) -> None:
-        rows = Rows(self.successors, self.probabilities)
-        object.__setattr__(self, "reach", reachable(rows, self.start, self.horizon))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ConfidenceBox:
-    """Bounds on every next-state probability. T is 1 or H.
-
-    The first known[t, s, a] slots of a row are bounded by lower and upper, all other next states
-    by 0 and unseen. Every row holds at least one distribution.
+    Attributes:
+        laws: the `Rows` themselves, whose padding has probability 0, or `BoxBounds` on them, where
+            every row holds at least one distribution.
+        start: (S,) the distribution of the first state.
+        horizon: H.
+        reach: (H, S) the states that some policy (and some law in the box) reaches.
     """
 
-    successors: Indices  # (T, S, A, W)
-    known: Indices  # (T, S, A)
-    lower: Floats  # (T, S, A, W)
-    upper: Floats  # (T, S, A, W)
-    unseen: Floats  # (T, S, A)
-    start: Floats  # (S,)
+    laws: Rows | BoxBounds
+    start: Floats
     horizon: int
-    reach: Bools = field(init=False, repr=False)  # (H, S): some policy and law give mass
+    reach: Bools = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        T, S, A, W = self.successors.shape
-        # a next state is possible if its lower bound is above 0, or if the bounds leave mass for it
-        used = np.arange(W) < self.known[..., None]
-        slack = 1.0 - np.sum(self.lower * used, axis=3) > kernels.BOX_SLACK
-        positive = (self.lower > 0.0) | (slack[..., None] & (self.upper > 0.0))
-        possible = np.zeros((T, S, A, S), np.bool_)
-        possible |= (slack & (self.unseen > 0.0))[..., None]
-        row = np.nonzero(used)
-        possible[row[0], row[1], row[2], self.successors[row]] = positive[row]
-        # forward: a state is within reach if some action leads there from a state within reach
-        some_action = np.logical_or.reduce(possible, axis=2)  # (T, S, S)
-        reach = np.zeros((self.horizon, S), np.bool_)
-        reach[0] = self.start > 0.0
-        for h in range(self.horizon - 1):
-            reach[h + 1] = np.logical_or.reduce(some_action[min(h, T - 1)][reach[h]], axis=0)
+        if isinstance(self.laws, Rows):
+            reach = reachable(self.laws, self.start, self.horizon)
+        else:
+            reach = _reachable_in_box(self.laws, self.start, self.horizon)
         object.__setattr__(self, "reach", reach)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
+        _, S, A, _ = self.laws.successors.shape
+        return self.horizon, S, A
 
-def free_at_the_end(box: ConfidenceBox) -> ConfidenceBox:
+
+def _reachable_in_box(box: BoxBounds, start: Floats, horizon: int) -> Bools:
+    """Whether some policy and some law in the box come to a state at a step, (H, S)."""
+    T, S, A, W = box.successors.shape
+    # a next state is possible if its lower bound is above 0, or if the bounds leave mass for it
+    used = np.arange(W) < box.known[..., None]
+    slack = 1.0 - np.sum(box.lower * used, axis=3) > kernels.BOX_SLACK
+    positive = (box.lower > 0.0) | (slack[..., None] & (box.upper > 0.0))
+    possible = np.zeros((T, S, A, S), np.bool_)
+    possible |= (slack & (box.unseen > 0.0))[..., None]
+    row = np.nonzero(used)
+    possible[row[0], row[1], row[2], box.successors[row]] = positive[row]
+    # forward: a state is within reach if some action leads there from a state within reach
+    some_action = np.logical_or.reduce(possible, axis=2)  # (T, S, S)
+    reach = np.zeros((horizon, S), np.bool_)
+    reach[0] = start > 0.0
+    for h in range(horizon - 1):
+        reach[h + 1] = np.logical_or.reduce(some_action[min(h, T - 1)][reach[h]], axis=0)
+    return reach
+
+
+def free_at_the_end(box: BoxBounds, horizon: int) -> BoxBounds:
     """The same box for H steps, the last of which may lead anywhere."""
-    H = box.horizon
-    names = ("successors", "known", "lower", "upper", "unseen")
-    every = {}
-    for name in names:
-        bounds = getattr(box, name)
-        every[name] = np.broadcast_to(bounds, (H, *bounds.shape[1:])).copy()
-    every["known"][-1], every["unseen"][-1] = 0, 1.0
-    return ConfidenceBox(**every, start=box.start, horizon=H)
+    every = [np.array(np.broadcast_to(each, (horizon, *each.shape[1:]))) for each in box]
+    free = BoxBounds(*every)
+    free.known[-1], free.unseen[-1] = 0, 1.0
+    return free
 
 
 Logs = Annotated[Floats, Entries("measure", low=-math.inf)]
@@ -131,24 +127,29 @@ class Projection:
     converged: bool  # gap <= tolerance
 
 
-def initial_reference(dynamics: KnownDynamics | ConfidenceBox) -> Floats:
+def initial_reference(dynamics: Dynamics) -> Floats:
     """Logarithm of the measure 1 / (S^2 A). (H, S, A) for known transitions, else (H, S, A, S).
 
     The divergence from that measure contains the entropy of p. If p is known, this is a constant
     of each row (h, s, a), and it is part of the reference.
     """
-    _, S, A, _ = dynamics.successors.shape
-    H = dynamics.horizon
+    H, S, A = dynamics.shape
     uniform = -np.log(S * S * A)
-    if isinstance(dynamics, ConfidenceBox):
+    if not isinstance(dynamics.laws, Rows):
         return np.full((H, S, A, S), uniform)
-    p = merged(dynamics.successors, dynamics.probabilities)
-    entropy = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
-    return np.ascontiguousarray(np.broadcast_to(uniform + entropy, (H, S, A)))
+    entropies = entropies_of(merged(dynamics.laws))
+    return np.ascontiguousarray(np.broadcast_to(uniform + entropies, (H, S, A)))
 
 
-def merged(successors: Indices, probabilities: Floats) -> Floats:
+def entropies_of(p: Floats) -> Floats:
+    """The entropies (T, S, A) of the rows p (T, S, A, W)."""
+    entropies: Floats = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
+    return entropies
+
+
+def merged(rows: Rows) -> Floats:
     """Probabilities (T, S, A, W) with repeated next states of a row merged into one slot."""
+    successors, probabilities = rows
     order = np.argsort(successors, axis=3, kind="stable")
     states = np.take_along_axis(successors, order, axis=3)
     p = np.take_along_axis(probabilities, order, axis=3)
@@ -160,7 +161,7 @@ def merged(successors: Indices, probabilities: Floats) -> Floats:
 
 
 def project(
-    dynamics: KnownDynamics | ConfidenceBox,
+    dynamics: Dynamics,
     log_reference: Floats,
     cost: Floats | None = None,
     *,
@@ -225,24 +226,14 @@ def _first_density(reach: Bools, log_mass: Floats) -> Floats:
     return np.where(reach, density - total, 0.0)
 
 
-def _floats(array: Floats) -> Floats:
-    return frozen(np.asarray(array, np.float64))
-
-
-def _ints(array: npt.NDArray[np.integer]) -> Indices:
-    return frozen(np.asarray(array, np.int32))
-
-
-def _bounds(
-    successors: Indices, known: Indices, lower: Floats, upper: Floats, unseen: Floats
-) -> kernels.BoxBounds:
-    return kernels.BoxBounds(
-        _ints(successors), _ints(known), _floats(lower), _floats(upper), _floats(unseen)
-    )
-
-
-_NO_STATES, _NO_FLOATS = np.zeros((1, 1, 1, 1), np.int32), np.zeros((1, 1, 1, 1))
-_NO_BOUNDS = _bounds(_NO_STATES, _NO_STATES[0], _NO_FLOATS, _NO_FLOATS, _NO_FLOATS[0])
+_NO_ROWS = np.zeros((1, 1, 1))
+_NO_BOX = BoxBounds(
+    _NO_ROWS[..., None].astype(np.int32),
+    _NO_ROWS.astype(np.int32),
+    _NO_ROWS[..., None],
+    _NO_ROWS[..., None],
+    _NO_ROWS,
+)
 """An empty box, which kernels need as an argument where the transitions are known."""
 
 
@@ -251,40 +242,29 @@ class _Newton:
 
     def __init__(
         self,
-        dynamics: KnownDynamics | ConfidenceBox,
+        dynamics: Dynamics,
         log_reference: Floats,
         cost: Floats | None,
         fine: float = FINE,
     ) -> None:
         self.fine = fine
-        _, S, A, _ = dynamics.successors.shape
-        H = dynamics.horizon
-        if isinstance(dynamics, ConfidenceBox):
-            fresh = -np.log(S * S * A)
-            self.log_reference = np.where(np.isfinite(log_reference), log_reference, fresh)
-            self.bounds = _bounds(
-                dynamics.successors, dynamics.known, dynamics.lower, dynamics.upper, dynamics.unseen
-            )
-            self.rows = kernels.NewtonRows(
-                successors=_ints(np.arange(S).reshape(1, 1, 1, S)),
-                law=np.zeros((H, S, A, S)),
-                log_law=np.full((H, S, A, S), -np.inf),
-                free=np.zeros((H, S, A, S), np.bool_),
-                reach=dynamics.reach,
-                box=True,
-            )
-        else:
+        H, S, A = dynamics.shape
+        laws, box = dynamics.laws, _NO_BOX
+        if isinstance(laws, Rows):
             self.log_reference = log_reference[..., None]
-            self.bounds = _NO_BOUNDS
-            law = np.array(dynamics.probabilities, np.float64, order="C")
-            with np.errstate(divide="ignore"):
-                log_law = np.log(law)
+            successors, law = laws.successors, np.array(laws.probabilities, order="C")
             free = np.zeros((1, 1, 1, 1), np.bool_)
-            self.rows = kernels.NewtonRows(
-                _ints(dynamics.successors), law, log_law, free, dynamics.reach, box=False
-            )
+        else:
+            uniform = -np.log(S * S * A)
+            self.log_reference = np.where(np.isfinite(log_reference), log_reference, uniform)
+            box, successors = laws, np.arange(S, dtype=np.int32).reshape(1, 1, 1, S)
+            law, free = np.zeros((H, S, A, S)), np.zeros((H, S, A, S), np.bool_)
+        self.bounds = BoxBounds._make(frozen(bound) for bound in box)
         with np.errstate(divide="ignore"):
-            self.log_start = _floats(np.log(dynamics.start))
+            log_law, self.log_start = np.log(law), frozen(np.log(dynamics.start))
+        self.rows = kernels.NewtonRows(
+            frozen(successors), law, log_law, free, dynamics.reach, box=laws is box
+        )
         self.cost = cost if cost is None or cost.ndim == 4 else cost[..., None]
         self.point = kernels.Point(
             V=np.zeros((H + 1, S)),
@@ -297,13 +277,12 @@ class _Newton:
         )
         self.x = np.zeros((H + 1, S))
         self.value = self.gap = self.residual = self.lowest = np.inf
-        self.steps = 0
-        self.eliminations = 0
+        self.steps = self.eliminations = 0
 
     def evaluate(self, start: bool) -> None:
         """Compute the policy, densities, residuals and gap of V."""
         self.value, self.gap, self.residual, self.lowest = kernels.evaluate(
-            self.given, self.rows, self.point, start
+            self.log_weights, self.log_start, self.bounds, self.rows, self.point, start
         )
 
     def solve(
@@ -318,7 +297,7 @@ class _Newton:
         weights = (
             self.log_reference if self.cost is None else self.log_reference - share * self.cost
         )
-        self.given = kernels.Given(_floats(weights), self.log_start, self.bounds)
+        self.log_weights = frozen(weights)
         self.point.V[:-1] = guess
         self.point.V[-1] = 0.0
         self.evaluate(start=densities)
@@ -369,7 +348,8 @@ class _Newton:
             shortest = 0.01
         length = 1.0
         while length >= shortest:
-            if not kernels.move(V, before, self.x, length):
+            V[:] = before + length * self.x
+            if not np.isfinite(V).all():
                 length *= 0.5
                 continue
             self.evaluate(start=False)
@@ -399,11 +379,12 @@ class _Newton:
             log_measure[~self.rows.reach] = -np.inf
         dual = V[:-1].copy()
         dual[0] = W[0]
-        arrays = (log_measure, log_pi, pi, log_d, dual)
-        for array in arrays:
-            array.flags.writeable = False
         return Projection(
-            *arrays,
+            frozen(log_measure),
+            frozen(log_pi),
+            frozen(pi),
+            frozen(log_d),
+            frozen(dual),
             value=float(self.value),
             gap=float(self.gap),
             residual=float(self.residual),

@@ -46,30 +46,29 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Floats, Ints
 from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Policy
 from belated.tabular.counts import SMALLEST_DELTA, Counts, LogTerm, episodes_in_union_bound
 from belated.tabular.kernels import optimism
+from belated.tabular.kernels.counting import Box
+from belated.tabular.oreps.newton import BoxBounds
 from belated.tabular.oreps.projection import (
-    ConfidenceBox,
+    Dynamics,
     Projection,
+    free_at_the_end,
     initial_reference,
     project,
 )
-from belated.tabular.parts.transitions import NO_TOTAL
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 LEAST_EXPLORATION = 1e-100
 """The smallest exploration for which no sum of estimates overflows."""
@@ -110,7 +109,7 @@ class Epoch(Learned):
         self.radius_scale, self.problem = radius_scale, problem
 
     @cached_property
-    def box(self) -> optimism.Box:
+    def box(self) -> Box:
         """The bounds, in the form for backward passes."""
         counts, visits = self.counts, self.counts.visits[..., None]
         p, m = counts.counts / np.maximum(visits, 1), np.maximum(visits - 1, 1)
@@ -123,23 +122,14 @@ class Epoch(Learned):
         unseen = np.where(visits > 0, np.minimum(wide, 1.0), 1.0)[..., 0]
         rest = np.maximum(1.0 - lower.sum(axis=3), 0.0)
         self._upper = upper
-        return optimism.Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
+        return Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
 
     @cached_property
-    def dynamics(self) -> ConfidenceBox:
+    def dynamics(self) -> Dynamics:
         """The bounds of every step, in the form for the projection."""
         H, box = self.problem.horizon, self.box
-        known, others = _every(box.known, H), _every(box.unseen, H)
-        known[-1], others[-1] = 0, 1.0  # the last step always leads to the end
-        return ConfidenceBox(
-            _every(box.successors, H),
-            known,
-            _every(box.lower, H),
-            _every(self._upper, H),
-            others,
-            self.problem.start_probabilities,
-            H,
-        )
+        bounds = BoxBounds(box.successors, box.known, box.lower, self._upper, box.unseen)
+        return Dynamics(free_at_the_end(bounds, H), self.problem.start_probabilities, H)
 
     def check_learned(self) -> None:
         """Compute the bounds anew."""
@@ -163,10 +153,7 @@ class UOBSetting(Setting):
         False
     """
 
-    @property
-    def proved(self) -> bool:
-        """False: the form for delays is a reconstruction, and its bound is quoted."""
-        return False
+    proved: ClassVar[bool] = False  # the form for delays is a reconstruction, its bound quoted
 
     def weight(self, problem: Problem) -> float:
         """sqrt(X A) / H."""
@@ -370,24 +357,15 @@ class UOBREPS(Learner[PolicyOfEpoch]):
 
     def _upper(self, played: PolicyOfEpoch, states: Ints, actions: Ints) -> Floats:
         """Line 3 on a path: u (H,) of its states (H + 1,) and actions (H,)."""
-        H, S, A = self.problem.shape
-        reach = optimism.upper_occupancy(
-            self._epochs[played.epoch].box,
-            frozen(np.zeros((1, S, A))),
-            NO_TOTAL,
-            played.policy,
-            self.problem.start_probabilities,
-            states,
-        )
-        bound: Floats = reach * played.policy[np.arange(H), states[:-1], actions]
+        box, start = self._epochs[played.epoch].box, self.problem.start_probabilities
+        reach = optimism.upper_occupancy(box, played.policy, start, states)
+        bound: Floats = reach * played.policy[np.arange(len(actions)), states[:-1], actions]
         return bound
 
     def _learn(self, entry: Open[PolicyOfEpoch]) -> None:
         """Line 5 for an episode."""
         played, path, costs = entry.memory, entry.path, entry.costs
         assert played is not None
-        assert path is not None
-        assert costs is not None
         bound = self._upper(played, path.states, path.actions)
         if self._played is not None and self._played is not played:
             bound = np.maximum(bound, self._upper(self._played, path.states, path.actions))
@@ -441,8 +419,3 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         self._solves += 1
         self._unconverged += not solved.converged
         return solved
-
-
-def _every(array: npt.NDArray[Scalar], horizon: int) -> npt.NDArray[Scalar]:
-    """The array (1 or H, ...) as a copy for each of H steps."""
-    return np.array(np.broadcast_to(array, (horizon, *array.shape[1:])))

@@ -27,6 +27,13 @@ SUCH = {
     "explore": "FewVisits(...) or None",
 }
 """Examples of parts, for messages."""
+HAS = {
+    "transitions": (),
+    "costs": ("information", "weighted", "averaged", "learn", "estimate"),
+    "update": ("policy", "learn"),
+    "explore": ("mask", "mixed", "met"),
+}
+"""What a part must have besides `start`."""
 
 
 def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
@@ -34,8 +41,7 @@ def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
     for name, part in parts.items():
         absent = name == "explore" and part is None
         if not absent and not (name == "transitions" and isinstance(part, Transitions)):
-            has = ("information", "weighted", "averaged") if name == "costs" else ()
-            checks.part(name, part, SUCH[name], has)
+            checks.part(name, part, SUCH[name], HAS[name])
     for name, part in parts.items():
         for (other, word), why in getattr(part, "needs", {}).items():
             given = getattr(parts[other], "gives", None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.tree import Entries, Learned
+from belated.tabular.counts import Sums
 from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
@@ -46,52 +47,42 @@ class Observation(NamedTuple):
     begun: int
 
 
-class CostsPart(Protocol):
+class CostsPart:
     """A setting that makes cost functions from feedback.
 
-    Your own part needs `restart` only inside `Doubling`.
+    Your own part may derive from this class, or have its methods; `restart` only inside `Doubling`.
 
     Attributes:
-        information: "full" or "bandit".
+        information: whether records hold whole cost functions ("full") or suffered costs
+            ("bandit").
         weighted: whether estimates are divided by past probabilities, which need the model as it
             was when the episode began.
         averaged: whether costs are assumed to come from fixed distributions.
     """
 
-    @property
-    def information(self) -> Information:
-        """Whether records hold whole cost functions ("full") or suffered costs ("bandit")."""
-        ...
+    __slots__ = ()
 
-    @property
-    def weighted(self) -> bool:
-        """Whether an estimate needs the model of the time when the episode began."""
-        ...
-
-    @property
-    def averaged(self) -> bool:
-        """Whether costs are assumed to come from fixed distributions."""
-        ...
+    information: ClassVar[Information]
+    weighted: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
 
     def start(self, problem: Problem) -> Any:
         """What the part learns: a `tree.Learned`, or any object if it is never saved."""
-        ...
+        return Learned()
 
     def learn(self, learned: Any, path: Trajectory | None, values: Floats) -> None:
         """Learn from one record; all records of a batch precede the first `estimate`."""
-        ...
 
     def estimate(self, learned: Any, seen: Observation) -> Floats:
         """The cost function (1 or H, S, A) of an episode, revealed or estimated."""
-        ...
+        raise NotImplementedError
 
     def restart(self, learned: Any, parameters: Parameters) -> None:
         """Begin a new phase with new parameters."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class Revealed(CostsPart):
     """Full information: the feedback is the whole cost function of an episode.
 
     Example:
@@ -104,22 +95,10 @@ class Revealed:
     slot: ClassVar[str] = "costs"
 
     information: ClassVar[Information] = "full"
-    weighted: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-
-    def start(self, problem: Problem) -> Learned:
-        """Nothing."""
-        return Learned()
-
-    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn."""
 
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
         """The costs themselves."""
         return seen.values
-
-    def restart(self, learned: Learned, parameters: Parameters) -> None:
-        """Nothing depends on the phase."""
 
 
 REVEALED = Revealed()
@@ -127,7 +106,7 @@ REVEALED = Revealed()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(CostsPart):
     """Bandit feedback, any costs: a suffered cost is divided by the probability of observing it.
 
     Attributes:
@@ -154,7 +133,6 @@ class Weighted:
 
     information: ClassVar[Information] = "bandit"
     weighted: ClassVar[bool] = True
-    averaged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.exploration is not None:
@@ -167,9 +145,6 @@ class Weighted:
     def start(self, problem: Problem) -> Exploration:
         """The exploration of the phase."""
         return Exploration(self.exploration or 0.0)
-
-    def learn(self, learned: Learned, path: Trajectory | None, values: Floats) -> None:
-        """There is nothing to learn: every estimate is of one episode."""
 
     def estimate(self, learned: Exploration, seen: Observation) -> Floats:
         """Costs on the path divided by (at least) their probability of observation, 0 elsewhere."""
@@ -209,7 +184,7 @@ def importance_weighted(
 
 
 @dataclass(frozen=True, slots=True)
-class Averaged:
+class Averaged(CostsPart):
     """Bandit feedback, costs from fixed distributions: observed means minus a deviation.
 
     The deviation of a mean of n costs is scale * w / sqrt(n). The factor w follows from the
@@ -233,7 +208,6 @@ class Averaged:
     scale: float = 1.0
 
     information: ClassVar[Information] = "bandit"
-    weighted: ClassVar[bool] = False
     averaged: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -247,9 +221,7 @@ class Averaged:
     def learn(self, learned: RunningMeans, path: Trajectory | None, values: Floats) -> None:
         """Learn from the costs (H,) of a path."""
         assert path is not None
-        seen = (learned.steps, path.states[:-1], path.actions)
-        np.add.at(learned.sums, seen, values)
-        np.add.at(learned.visits, seen, 1)
+        learned.add(path, values)
 
     def estimate(self, learned: RunningMeans, seen: Observation) -> Floats:
         """The present means, lowered by their deviation."""
@@ -265,14 +237,11 @@ class Averaged:
         low = np.maximum(learned.sums / n - self.scale * width / np.sqrt(n), 0.0)
         return frozen(np.where(learned.visits > 0, low, 0.0))
 
-    def restart(self, learned: RunningMeans, parameters: Parameters) -> None:
-        """Observations are kept."""
-
 
 class RunningMeans(Learned):
     """Sums of costs in [0, 1], and their numbers, both (1 or H, S, A)."""
 
-    sums: Annotated[Floats, Entries(low=0.0, high=checks.MOST)]
+    sums: Sums
     visits: Annotated[Ints, Entries(low=0, high=checks.MOST)]
 
     def __init__(self, problem: Problem, steps: int) -> None:
@@ -280,6 +249,12 @@ class RunningMeans(Learned):
         self.sums = np.zeros(shape)
         self.visits = np.zeros(shape, dtype=np.int64)
         self.steps = np.minimum(np.arange(problem.horizon), steps - 1)
+
+    def add(self, path: Trajectory, values: Floats) -> None:
+        """Add the costs (H,) of a path."""
+        seen = (self.steps, path.states[:-1], path.actions)
+        np.add.at(self.sums, seen, values)
+        np.add.at(self.visits, seen, 1)
 
     def check_learned(self) -> None:
         """Check that no cost is above 1."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -22,38 +22,6 @@ from belated.tabular.parts.transitions import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters, exploration_threshold
-
-
-class ExplorePart(Protocol):
-    """A setting that changes the policy before it is played.
-
-    Your own part needs `restart` only inside `Doubling`.
-    """
-
-    @property
-    def needs_paths(self) -> bool:
-        """Whether an episode can be used only once its trajectory is known."""
-        ...
-
-    def start(self, problem: Problem, model: Model) -> Any:
-        """What the part learns: a `tree.Learned`, or any object if it is never saved."""
-        ...
-
-    def mask(self, learned: Any) -> Bools | None:
-        """The states (T, S) to play uniformly in the episode that begins now; None: no state."""
-        ...
-
-    def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The policy that is played in place of `policy` under a mask, read-only."""
-        ...
-
-    def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Whether a path passed through a state of the mask, so that its episode is not used."""
-        ...
-
-    def restart(self, learned: Any, parameters: Parameters) -> None:
-        """Begin a new phase with new parameters."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +50,7 @@ class FewVisits:
     threshold: float | None = None
     max_delay: float | None = None
 
-    needs_paths: ClassVar[bool] = True
+    needs_paths: ClassVar[bool] = True  # an episode is used only once its trajectory is known
 
     def __post_init__(self) -> None:
         if (self.threshold is None) == (self.max_delay is None):
@@ -93,26 +61,23 @@ class FewVisits:
                 checks.fix(self, name, checks.real(name, getattr(self, name), 0.0))
 
     def start(self, problem: Problem, model: Model) -> Mask:
-        """The threshold of the phase, and the mask (T, S) that was computed last."""
-        if self.threshold is not None:
-            return Mask(problem, model, self.threshold)
-        assert self.max_delay is not None
-        return Mask(problem, model, exploration_threshold(problem, self.max_delay, model.delta))
+        """The threshold of the phase, and the last mask (T, S)."""
+        threshold = self.threshold
+        if threshold is None:
+            threshold = exploration_threshold(problem, self.max_delay or 0.0, model.delta)
+        return Mask(problem, model, threshold)
 
     def mask(self, learned: Mask) -> Bools | None:
         """The current mask (T, S), shared as long as it does not change; None when empty."""
-        counts, threshold = learned.counts, learned.threshold
-        if (learned.mask_arrived, learned.mask_threshold) != (counts.arrived, threshold):
-            learned.mask_arrived, learned.mask_threshold = counts.arrived, threshold
-            mask: Bools = counts.state_visits() <= threshold
-            if not mask.any():
-                learned.mask = None
-            elif learned.mask is None or not np.array_equal(mask, learned.mask):
-                learned.mask = mask
+        mask: Bools = learned.counts.state_visits() <= learned.threshold
+        if not mask.any():
+            learned.mask = None
+        elif learned.mask is None or not np.array_equal(mask, learned.mask):
+            learned.mask = mask
         return learned.mask
 
     def mixed(self, policy: Floats, mask: Bools | None) -> Floats:
-        """The policy (H, S, A), uniform in the states of the mask (T, S)."""
+        """The policy (H, S, A) that is played: uniform in the states of the mask (T, S)."""
         if mask is None:
             return policy
         played = policy.copy()
@@ -120,7 +85,7 @@ class FewVisits:
         return frozen(played)
 
     def met(self, mask: Bools | None, path: Trajectory | None) -> bool:
-        """Whether a path passed through a state of the mask."""
+        """Whether a path passed through a state of the mask, so that its episode is not used."""
         if mask is None or path is None:
             return False
         steps = np.minimum(np.arange(len(path.actions)), mask.shape[0] - 1)
@@ -138,16 +103,12 @@ StateMask = Annotated[Bools, Entries("T S")]
 
 
 class Mask(Learned):
-    """What `FewVisits` learns: the mask, and the counts and the threshold that it is for."""
+    """What `FewVisits` learns: the threshold of the phase, and the mask of the last episode."""
 
     threshold: Annotated[float, Entries(low=0.0)]
     mask: StateMask | None
-    mask_arrived: Annotated[int, Entries(low=-1)]
-    mask_threshold: float
 
     def __init__(self, problem: Problem, model: Model, threshold: float) -> None:
         assert model.counts is not None
         self.problem, self.counts, self.delta = problem, model.counts, model.delta
-        self.threshold = self.mask_threshold = threshold
-        self.mask = None
-        self.mask_arrived = -1
+        self.threshold, self.mask = threshold, None

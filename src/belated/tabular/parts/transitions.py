@@ -6,14 +6,15 @@ A model evaluates a policy in its own optimistic (or exact) way.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Floats, Ints
 from belated.core.tree import LARGEST_FLOAT, Count, Learned
 from belated.tabular.counts import (
     ConfidenceSet,
@@ -34,63 +35,64 @@ NO_TOTAL = np.zeros((0, 0, 0))
 """Passed to a kernel if only values are needed."""
 
 
-class Model(Protocol):
-    """The agent's model of the transitions.
+class Model(Learned):
+    """The agent's model of the transitions; by default one that has nothing to learn.
 
     Your own model needs only what its agent uses: `reach` for bandit feedback, `counts` for
-    explicit exploration, and to be `Learned` for saving.
+    explicit exploration, and annotations of what it learns for saving.
+
+    Attributes:
+        delta: the probability that the model is wrong.
     """
+
+    delta = 0.1
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
 
     @property
     def counts(self) -> Counts | None:
         """The observed transitions; None if the transitions are known."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """The probability that the model is wrong."""
-        ...
+        return None
 
     @property
     def arrived(self) -> int:
         """The number of trajectories counted; 0 if the transitions are known."""
-        ...
+        return 0 if self.counts is None else self.counts.arrived
+
+    @property
+    def rows(self) -> planning.Rows:
+        """The transitions, or an estimate of them, that values and probabilities follow from."""
+        raise NotImplementedError
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count trajectories; `begun` is the number of episodes begun so far."""
-        ...
 
     def as_of(self, arrived: int) -> Model:
         """The model after the first `arrived` trajectories."""
-        ...
+        return self
 
     def keep_from(self, arrived: int) -> None:
         """Drop what `as_of` needs for times earlier than this."""
-        ...
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q (H, S, A) of a policy for costs (1 or H, S, A) to the total."""
-        ...
+        planning.evaluate(self.rows, costs, policy, total)
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """Expected cost of an episode of a policy."""
-        ...
+        start = self._problem.start_probabilities
+        return float(planning.start_value(self.rows, costs, policy, start))
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability (H,) of states[h] at step h, or an upper bound on it."""
-        ...
+        mass = planning.state_occupancy(self.rows, policy, self._problem.start_probabilities)
+        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
+        return at_path
 
     def cost_width(self, begun: int) -> float:
         """The factor w of the width w / sqrt(n) of the mean of n observed costs."""
-        ...
-
-
-class TransitionsPart(Protocol):
-    """A setting that makes a model."""
-
-    def start(self, problem: Problem, costs: CostsPart) -> Model:
-        """A fresh model for an agent with this cost part; `as_of` is called if it is weighted."""
-        ...
+        return Confidence().hoeffding(self._problem, begun)
 
 
 SETS = ("newest", "printed", "doubled")
@@ -196,61 +198,32 @@ class Bonus:
         return FrequencyModel(problem, self.scale)
 
 
-class KnownModel(Learned):
+class KnownModel(Model):
     """The true transitions."""
 
-    counts = None
-    arrived = 0
-    delta = 0.1
-
     def __init__(self, problem: Problem, transitions: Transitions) -> None:
-        self._problem = problem
-        self._rows = transitions.rows
-        self._start = problem.start_probabilities
+        super().__init__(problem)
+        self._transitions = transitions
 
-    def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """There is nothing to learn."""
-
-    def as_of(self, arrived: int) -> Self:
-        """Itself."""
-        return self
-
-    def keep_from(self, arrived: int) -> None:
-        """There is no past."""
-
-    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add the true Q of the policy."""
-        planning.evaluate(self._rows, costs, policy, total)
-
-    def value(self, costs: Floats, policy: Floats) -> float:
-        """The true value of the policy."""
-        return float(planning.start_value(self._rows, costs, policy, self._start))
-
-    def reach(self, policy: Floats, states: Ints) -> Floats:
-        """The true probability of states[h] at step h, (H,)."""
-        mass = planning.state_occupancy(self._rows, policy, self._start)
-        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
-        return at_path
-
-    def cost_width(self, begun: int) -> float:
-        """The width of `Confidence` with its default settings."""
-        return Confidence().hoeffding(self._problem, begun)
+    @property
+    def rows(self) -> planning.Rows:
+        """The true transitions."""
+        return self._transitions.rows
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # it is immutable
 
 
-class ConfidenceModel(Learned):
+class ConfidenceModel(Model):
     """The most favourable transitions of a confidence set."""
 
     _newest: ConfidenceSet
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
-        self._problem = problem
+        super().__init__(problem)
         self._part = part
         self.delta = part.delta
-        first = part.log_term(problem, 0)
-        self._newest = ConfidenceSet(counts, first, part.radius_scale)
+        self._newest = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
 
     @property
     def set(self) -> ConfidenceSet:
@@ -261,11 +234,6 @@ class ConfidenceModel(Learned):
     def counts(self) -> Counts:
         """The observed transitions, all of them."""
         return self._newest.counts
-
-    @property
-    def arrived(self) -> int:
-        """The number of trajectories counted."""
-        return self.counts.arrived
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
@@ -278,10 +246,9 @@ class ConfidenceModel(Learned):
         """Set the radius for this many episodes begun."""
         self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
 
-    def as_of(self, arrived: int) -> ConfidenceModel:
-        """The set at that time, with the current radius."""
-        past: ConfidenceModel = object.__new__(ConfidenceModel)
-        past._problem, past._part, past.delta = self._problem, self._part, self.delta
+    def as_of(self, arrived: int) -> Self:
+        """The model whose set is that of the time, with the current radius."""
+        past = copy.copy(self)
         past._newest = self._newest.as_of(arrived)
         return past
 
@@ -299,21 +266,10 @@ class ConfidenceModel(Learned):
         return float(self._problem.start_probabilities @ first)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
-        """The largest probability, over the set, of states[h] at step h: (H,).
-
-        For each h this is a backward pass from a reward of 1 in states[h]: no costs, and -1 as
-        the last value, so that the smallest value is minus the largest probability.
-        """
-        H, S, A = self._problem.shape
-        no_costs = frozen(np.zeros((1, S, A)))
+        """The largest probability, over the set, of states[h] at step h: (H,)."""
         start = self._problem.start_probabilities
-        largest = np.zeros(H)
-        for h in range(H):
-            last = np.zeros(S)
-            last[states[h]] = -1.0
-            first = optimism.confident(self.set.box, no_costs, policy, NO_TOTAL, last, h)
-            largest[h] = -(start @ first)
-        return np.minimum(largest, 1.0)
+        largest: Floats = optimism.upper_occupancy(self.set.box, policy, start, states)
+        return largest
 
     def cost_width(self, begun: int) -> float:
         """radius_scale * sqrt(L / 2)."""
@@ -386,7 +342,7 @@ class DoubledModel(ConfidenceModel):
     _epochs: dict[int, ConfidenceSet]  # by the number of trajectories at its start; oldest first
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
-        super().__init__(problem, part, counts.copy())
+        super().__init__(problem, part, copy.deepcopy(counts))
         self._counts = counts
         self._epochs = {0: self._newest}
 
@@ -401,15 +357,17 @@ class DoubledModel(ConfidenceModel):
             self._counts.add(path)
         visits, before = self._counts.visits, self.set.counts.visits
         if paths and np.any((visits >= 2 * before) & (visits > before)):
-            self._begin(self._part.log_term(self._problem, max(begun, self.arrived)))
+            term = self._part.log_term(self._problem, max(begun, self.arrived))
+            self._newest = ConfidenceSet(copy.deepcopy(self._counts), term, self._part.radius_scale)
+            self._newest.refresh(np.arange(visits.size))
+            self._epochs[self.arrived] = self._newest
 
     def retune(self, begun: int) -> None:
         """Do nothing: a set keeps the radius of the time when it was made."""
 
-    def as_of(self, arrived: int) -> ConfidenceModel:
-        """The set in use after the first `arrived` trajectories."""
-        past: ConfidenceModel = object.__new__(ConfidenceModel)
-        past._problem, past._part, past.delta = self._problem, self._part, self.delta
+    def as_of(self, arrived: int) -> Self:
+        """The model whose set was in use after the first `arrived` trajectories."""
+        past = copy.copy(self)
         past._newest = self._epochs[self._start_of(arrived)]
         return past
 
@@ -426,18 +384,9 @@ class DoubledModel(ConfidenceModel):
         """The start of the epoch that contains this number of trajectories."""
         return max((start for start in self._epochs if start <= arrived), default=min(self._epochs))
 
-    def _begin(self, log_term: float) -> None:
-        self._newest = self._made(self._counts.copy(), log_term)
-        self._epochs[self.arrived] = self._newest
 
-    def _made(self, counts: Counts, log_term: float) -> ConfidenceSet:
-        made = ConfidenceSet(counts, log_term, self._part.radius_scale)
-        made.refresh(np.arange(counts.visits.size))
-        return made
-
-
-class FrequencyModel(Learned):
-    """Observed frequencies, with costs reduced by a bonus.
+class FrequencyModel(Model):
+    """Observed frequencies, with costs reduced by a bonus; the newest ones for every episode.
 
     free: whether an unvisited row costs nothing. If not, it counts as visited once and the episode
     ends there, and the last step has no bonus.
@@ -448,61 +397,43 @@ class FrequencyModel(Learned):
     def __init__(
         self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
     ) -> None:
-        self._problem = problem
+        super().__init__(problem)
         self.delta = delta
         self._scale = scale
         self._free = free
-        self.counts = Counts(problem)
-        self.model = EmpiricalModel(self.counts, scale)
+        self.model = EmpiricalModel(Counts(problem), scale)
 
     @property
-    def _rows(self) -> planning.Rows:
-        return planning.Rows(self.counts.successors, self.model.probabilities)
+    def counts(self) -> Counts:
+        """The observed transitions."""
+        return self.model.counts
 
     @property
-    def arrived(self) -> int:
-        """The number of trajectories counted."""
-        return self.counts.arrived
+    def rows(self) -> planning.Rows:
+        """The observed frequencies."""
+        return self.model.rows
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
         for path in paths:
             self.model.add(path)
 
-    def as_of(self, arrived: int) -> Self:
-        """Itself: the newest frequencies are used for every episode."""
-        return self
-
-    def keep_from(self, arrived: int) -> None:
-        """There is no past."""
-
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q = costs - bonus + p V."""
-        optimism.with_bonus(self.model.frequencies, self._free, costs, policy, total)
-
-    def value(self, costs: Floats, policy: Floats) -> float:
-        """The value under the observed frequencies, without a bonus."""
-        start = self._problem.start_probabilities
-        return float(planning.start_value(self._rows, costs, policy, start))
-
-    def reach(self, policy: Floats, states: Ints) -> Floats:
-        """The probability of states[h] at step h under the observed frequencies, (H,)."""
-        mass = planning.state_occupancy(self._rows, policy, self._problem.start_probabilities)
-        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
-        return at_path
+        visits, deviation = self.counts.visits, self.model.deviation
+        optimism.with_bonus(self.rows, visits, deviation, self._free, costs, policy, total)
 
     def cost_width(self, begun: int) -> float:
         """The scale of the bonus."""
         return self._scale
 
 
-def model_of(
-    problem: Problem, transitions: Transitions | TransitionsPart, costs: CostsPart
-) -> Model:
-    """The model that a `transitions` argument stands for."""
+def model_of(problem: Problem, transitions: Any, costs: CostsPart) -> Model:
+    """The model of `Transitions`, or the one that a part makes."""
     if isinstance(transitions, Transitions):
         return KnownModel(problem, matching(problem, transitions))
-    return transitions.start(problem, costs)
+    made: Model = transitions.start(problem, costs)
+    return made
 
 
 def matching(problem: Problem, transitions: Transitions) -> Transitions:

@@ -4,7 +4,8 @@ An update learns from every arrival, and returns a policy whenever an episode be
 the paper's rule.
 
 A part is a frozen setting. What it learns is a plain object that `start` makes and that is passed
-to every method.
+to every method: a `tree.Learned`, or any object if it is never saved. Your own rule needs `start`,
+`policy` and `learn`; `restart` and `retune` only inside `Doubling`; and may have `diagnostics`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,41 +61,6 @@ class Outlook(NamedTuple):
 
     missing: int
     coming: float
-
-
-class UpdatePart(Protocol):
-    """A setting that learns from arrivals and returns policies.
-
-    Your own rule does not need `diagnostics`, and needs `restart` and `retune` only inside
-    `Doubling`.
-    """
-
-    def start(self, problem: Problem, costs: CostsPart) -> Any:
-        """What the rule learns: a `tree.Learned`, or any object if it is never saved.
-
-        costs: the cost part, for rules that depend on the estimates of costs.
-        """
-        ...
-
-    def policy(self, learned: Any, outlook: Outlook) -> Floats:
-        """The policy (H, S, A) for the episode that begins now; called once per episode."""
-        ...
-
-    def learn(self, learned: Any, arrived: Arrival) -> None:
-        """Learn from one episode."""
-        ...
-
-    def restart(self, learned: Any, parameters: Parameters) -> None:
-        """Begin a new phase: forget what was learned and set new parameters."""
-        ...
-
-    def retune(self, learned: Any, parameters: Parameters) -> None:
-        """Begin a new phase: set new parameters and keep what was learned."""
-        ...
-
-    def diagnostics(self, learned: Any) -> Mapping[str, float]:
-        """Numbers worth plotting."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +113,7 @@ class Softmax:
         return SumOfQ(problem, self.learning_rate, weighted=costs.weighted)
 
     def policy(self, learned: SumOfQ, outlook: Outlook) -> Floats:
-        """The softmax of the sum, with the current step size."""
+        """The policy (H, S, A) for the episode that begins now: the softmax of the sum."""
         rates = self._next_rates(learned, outlook.missing)
         if learned.stale or (learned.moved and not _same(rates, learned.rates)):
             policy = np.empty(learned.problem.shape)
@@ -171,19 +137,19 @@ class Softmax:
         return frozen(self.scale * math.sqrt(math.log(A) / 2) / left / math.sqrt(learned.pending))
 
     def learn(self, learned: SumOfQ, arrived: Arrival) -> None:
-        """Add Q to the sum."""
+        """Learn from one episode: add its Q to the sum."""
         arrived.add_q(learned.total)
         learned.moved = learned.stale = True
 
     def restart(self, learned: SumOfQ, parameters: Parameters) -> None:
-        """Begin with a uniform policy and the step size of the phase."""
+        """Begin a new phase with a uniform policy and a new step size."""
         self.retune(learned, parameters)
         learned.total[:] = 0.0
         learned.policy = learned.problem.uniform_policy()
         learned.stale = learned.moved = False
 
     def retune(self, learned: SumOfQ, parameters: Parameters) -> None:
-        """Use the step size of the phase for the whole sum."""
+        """Begin a new phase with a new step size for the whole sum."""
         learned.constant = checks.real("learning_rate", self.scale * parameters.learning_rate, 0.0)
         learned.pending = 0
 

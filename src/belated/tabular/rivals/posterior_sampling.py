@@ -15,14 +15,13 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.episodes import generator
+from belated.core.episodes import Learner, Open, generator
+from belated.tabular.counts import Sums
 from belated.tabular.policies import greedy
 from belated.tabular.problem import Problem
-from belated.tabular.records import Trajectory
-from belated.tabular.rivals.base import SEEDS, Rival, Sums
 
 
-class PosteriorSampling(Rival):
+class PosteriorSampling(Learner[bool]):
     """The best policy for transitions and costs drawn from the posterior.
 
     Args:
@@ -54,7 +53,7 @@ class PosteriorSampling(Rival):
     ) -> None:
         checks.instance("problem", problem, Problem)
         self._keep = checks.real("forget", forget, 0.0, 1.0, above=True)
-        self._seed = checks.integer("seed", seed, 0, SEEDS)
+        self._seed = checks.integer("seed", seed, 0, 2**63 - 1)
         if pooled is not None:
             pooled = checks.flag("pooled", pooled)
         super().__init__(problem, forget=self._keep, pooled=pooled, seed=self._seed)
@@ -91,11 +90,11 @@ class PosteriorSampling(Rival):
         costs = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
         return weights / weights.sum(axis=-1, keepdims=True), costs
 
-    def _learn_from(self, path: Trajectory, costs: Floats) -> None:
+    def _learn(self, entry: Open[bool]) -> None:
         if self._keep < 1.0:
             self._sums *= self._keep
             self._visits *= self._keep
-        states, actions = path.states[:-1], path.actions
-        np.add.at(self._counts, (self._row_steps, states, actions, path.states[1:]), 1.0)
-        np.add.at(self._sums, (self._cost_steps, states, actions), costs)
+        states, actions = entry.path.states[:-1], entry.path.actions
+        np.add.at(self._counts, (self._row_steps, states, actions, entry.path.states[1:]), 1.0)
+        np.add.at(self._sums, (self._cost_steps, states, actions), entry.costs.values)
         np.add.at(self._visits, (self._cost_steps, states, actions), 1.0)

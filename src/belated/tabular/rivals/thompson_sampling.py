@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.episodes import generator
+from belated.core.episodes import Learner, Open, generator
+from belated.tabular.parts.costs import RunningMeans
 from belated.tabular.policies import greedy
-from belated.tabular.problem import Problem
-from belated.tabular.rivals.base import SEEDS, ArmsRival
+from belated.tabular.problem import Problem, check_arms
 
 
-class ThompsonSampling(ArmsRival):
+class ThompsonSampling(Learner[bool]):
     """The best arm of a draw from the posterior.
 
     Args:
@@ -31,11 +31,18 @@ class ThompsonSampling(ArmsRival):
         False
     """
 
+    _means: RunningMeans
+
     def __init__(self, problem: Problem, *, seed: int = 0) -> None:
-        self._seed = checks.integer("seed", seed, 0, SEEDS)
+        check_arms("ThompsonSampling", problem)
+        self._seed = checks.integer("seed", seed, 0, 2**63 - 1)
         super().__init__(problem, seed=self._seed)
+        self._means = RunningMeans(problem, 1)
 
     def _next_policy(self) -> tuple[Floats, bool]:
         rng = generator(self._seed, self.begun)
-        drawn: Floats = rng.beta(1.0 + self._sums, 1.0 + self._visits - self._sums)
-        return greedy(drawn[None, None]), True
+        sums, plays = self._means.sums, self._means.visits
+        return greedy(rng.beta(1.0 + sums, 1.0 + plays - sums)), True
+
+    def _learn(self, entry: Open[bool]) -> None:
+        self._means.add(entry.path, entry.costs.values)
