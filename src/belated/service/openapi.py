@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -81,7 +82,9 @@ def _described(one: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
         good["content"] = {"application/json": {"schema": schemas[one.answer]}}
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
     statuses = (*(COMMON if "{name}" in one.path else PLAIN), *one.statuses)
-    refusals = {str(n): {"description": "refused", "content": refusal} for n in sorted(statuses)}
+    refusals = {
+        str(n): {"description": HTTPStatus(n).phrase, "content": refusal} for n in sorted(statuses)
+    }
     told: dict[str, Any] = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
