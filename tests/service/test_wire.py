@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 
+import httpx
 import pytest
 import uvicorn
 
@@ -101,6 +102,21 @@ def test_two_lengths_are_refused_and_the_connection_ends(port, path):
     for lengths in ("5, 6", "-1", "+5", "9" * 5000):
         assert head(port, "POST", path, MINE, KIND, f"Content-Length: {lengths}")[0] in (400, 413)
     assert alive(port)
+
+
+def test_a_body_that_ends_early_is_no_request(port):
+    """An empty body begins an episode; one whose client has gone before it came does not."""
+
+    def begun():
+        headers = dict(line.split(": ", 1) for line in (MINE, KIND))
+        url = f"http://127.0.0.1:{port}/v1/learners/shop/episodes"
+        return httpx.post(url, headers=headers, timeout=limits.LIMIT).json()["episode"]
+
+    first = begun()
+    lines = ["POST /v1/learners/shop/episodes HTTP/1.1", "Host: localhost", MINE, KIND]
+    with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
+        wire.sendall("\r\n".join([*lines, "Content-Length: 20", "", ""]).encode())
+    assert begun() == first + 1
 
 
 def test_a_packed_body_is_not_unpacked(port):

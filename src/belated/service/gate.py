@@ -122,6 +122,8 @@ class Gate:
         pieces, size, more = [], 0, True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal("the client has gone", outcome=None, status=400)
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > self.body:
