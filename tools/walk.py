@@ -20,7 +20,7 @@ import numpy as np
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
-EPISODE, FEEDBACK = 12, 20
+EPISODE, FEEDBACK = 12, 14
 """The most files that a walk may run through."""
 
 
@@ -84,7 +84,7 @@ async def _served(walk: Walk) -> None:
     from belated.service.run import application  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as directory:
-        shop = {"name": "shop", "problem": {"states": 1, "actions": 3, "horizon": 1}}
+        shop = {"name": "shop", "actions": ["plain", "question"], "features": 2}
         app = application(from_table({"learners": [shop], "storage": directory}))
         transport = httpx.ASGITransport(app)
         async with (
@@ -99,9 +99,10 @@ async def _served(walk: Walk) -> None:
             await until("/readyz", lambda answer: answer.status_code == 200)
             base = "/v1/learners/shop"
             for last in (False, False, True):
-                number = (await client.post(f"{base}/decide", json={})).json()["episode"]
+                asked = {"features": [1.0, 2.0]}
+                made = await client.post(f"{base}/decide", json=asked)
                 walk.recording = last
-                sent = {"episode": number, "step": 0, "cost": 0.5}
+                sent = {"episode": made.json()["episode"], "reward": 12.5}
                 answer = await client.post(f"{base}/feedback", json=sent)
                 assert answer.status_code == 200, answer.text
                 walk.aside = threading.get_ident()  # the answer is sent; the learner learns
