@@ -72,7 +72,6 @@ SAVED = {
     **DATA,
     "Copying": "core.wrappers.parallel",
     "DoublingFTRL": "tabular.oreps.doubling",
-    "LostClock": "core.inbox",
 }
 """Classes whose objects a file may hold."""
 

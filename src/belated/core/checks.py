@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Floats, Ints
 
 ROW_TOLERANCE = 1e-8
 LARGEST_INTEGER = 2**62
@@ -244,35 +244,3 @@ def distributions(name: str, array: Floats) -> Floats:
         total = float(totals[where])
         raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
     return array
-
-
-def policy(name: str, value: object, shape: tuple[int, int, int]) -> Floats:
-    """A policy of shape (H, S, A) whose rows over actions sum to 1, as a read-only view."""
-    if not (isinstance(value, np.ndarray) and value.dtype == np.float64):
-        value = floats(name, value, f"(H, S, A) = {shape}", (3,))
-    if value.shape != shape:
-        raise ValueError(f"{name} must have shape (H, S, A) = {shape}, got shape {value.shape}")
-    checked = frozen(value)
-    totals = np.add.reduce(checked, axis=-1)
-    least = np.minimum.reduce(checked, axis=None)
-    off = np.maximum.reduce(np.abs(totals - 1.0), axis=None)
-    if not (least >= 0.0 and off <= ROW_TOLERANCE):  # false for NaN too
-        distributions(name, checked)
-    return checked
-
-
-def costs(
-    name: str, value: object, horizon: int, states: int, actions: int, *, unit: bool = True
-) -> Floats:
-    """A read-only cost function (1, S, A) or (H, S, A); (S, A) is taken as (1, S, A)."""
-    shapes = f"(1, {states}, {actions}) or ({horizon}, {states}, {actions})"
-    array = floats(name, value, shapes, (2, 3))
-    if array.ndim == 2:
-        array = array[None]
-    if array.shape[0] not in (1, horizon) or array.shape[1:] != (states, actions):
-        raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
-    if unit:
-        in_unit_interval(name, array)
-    elif not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, got {show(array[~np.isfinite(array)][0])}")
-    return frozen(array)

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.records import Decision, Episode, Notes, chance
-from belated.core.rewards import Scale
+from belated.core.records import Decision, Episode, Notes, Scale, chance
 from belated.core.tree import Configured, is_thawing
 
 Information = Literal["full", "bandit"]
@@ -182,7 +181,7 @@ class Deciding:
         """Begin an episode of one step, draw its action and note the path.
 
         Args:
-            observation: the state or the features; None where there are none.
+            observation: what was observed; None where there is nothing to observe.
             rng: draws the action. Without it, the draw depends on the agent's `seed` and the number
                 of the decision alone.
             now: the time, if the program has a clock.

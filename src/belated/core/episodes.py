@@ -623,7 +623,7 @@ class Ledgered(Deciding):
 
 
 def entropy(policy: Floats) -> float:
-    """Mean entropy of the rows of a policy (H, S, A), in nats: ln A if uniform, 0 if certain."""
+    """Mean entropy of the rows of a policy, in nats: ln A if uniform, 0 if certain."""
     logs = np.log(policy, out=np.zeros(policy.shape), where=policy > 0.0)
     return float(-(policy * logs).sum(axis=-1).mean())
 
@@ -734,7 +734,7 @@ class Learner(Configured, Ledgered, ABC, Generic[Memory]):
         self._versions = Versions()
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
+        """The next episode: its number and a copy of the policy to play in it."""
         policy, memory = self._next_policy()
         return self._ledger.open_episode(memory, policy)
 

@@ -40,8 +40,7 @@ from typing import Any, Literal
 from belated.core import checks
 from belated.core.contract import Agent, WrapperBase, check_inside
 from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, check_held, in_a_list, is_past
-from belated.core.records import Episode, FeedbackError
-from belated.core.rewards import Scale
+from belated.core.records import Episode, FeedbackError, Scale
 from belated.core.tree import LARGEST_FLOAT, Count, call, exact, is_thawing, parameters
 
 SWEEP = 64
@@ -54,18 +53,8 @@ OVERDUE = "its deadline has passed, and the agent still uses it"
 NARROW, ENOUGH = 0.05, 100
 """If ENOUGH costs all lie in less than this share of the range, the inbox warns."""
 HOUR = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class LostClock:
-    """What stands for a clock that a file cannot hold."""
-
-    def __call__(self) -> float:
-        """Say that the clock must be set."""
-        raise ValueError("clock must be set again after loading: inbox.clock = time.time")
-
-
-CLOCK = LostClock()
+LOST = "lost"
+"""What stands for a clock that a file cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +204,7 @@ class Inbox(WrapperBase):
                 f"grace must be None beside {beside}, which is learned from at the deadline; "
                 f"got {checks.show(grace)}"
             )
-        if clock is not None and clock != "now" and not callable(clock):
+        if clock not in (None, "now", LOST) and not callable(clock):
             raise ValueError(
                 f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
             )
@@ -463,6 +452,8 @@ class Inbox(WrapperBase):
         """Read the clock once, and date the episodes that have begun since the last reading."""
         if not self._timed:
             return
+        if now is None and self.clock == LOST:
+            raise ValueError("clock must be set again after loading: inbox.clock = time.time")
         if now is None and self.clock == "now":
             raise ValueError('now must be given with every call, because clock="now"')
         read = now if now is not None else self.clock()  # type: ignore[operator, misc]
@@ -536,7 +527,7 @@ class Inbox(WrapperBase):
     def configuration(self) -> dict[str, Any]:
         """The arguments of this inbox; a clock cannot be saved."""
         given = super().configuration()
-        return {**given, "clock": CLOCK if callable(given["clock"]) else given["clock"]}
+        return {**given, "clock": LOST if callable(given["clock"]) else given["clock"]}
 
     def check_learned(self) -> None:
         """Check that the counts belong together, and that held records are valid."""

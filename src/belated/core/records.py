@@ -1,4 +1,4 @@
-"""Episodes, and the decisions that a caller makes in them.
+"""Episodes, the decisions that a caller makes in them, and rewards as costs.
 
 Records of feedback depend on the kind of problem: `belated.tabular.records` has paths and costs.
 Their common protocol is `contract.Record`.
@@ -6,9 +6,10 @@ Their common protocol is `contract.Record`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -96,8 +97,8 @@ class Episode:
 
     Attributes:
         number: counted from 0.
-        policy: a copy that you may change: a table of probabilities, (H, S, A) for tabular agents,
-            or an object with `probabilities(step, observation, among)`.
+        policy: a copy that you may change: a table of probabilities by step, observation and
+            action, or an object with `probabilities(step, observation, among)`.
         problem: the problem of the agent; only `record` needs it.
         notes: the actions that `act` has drawn so far. The agent reads them when the outcome
             arrives.
@@ -153,15 +154,15 @@ class Episode:
 
         Args:
             step: from 0 to the horizon - 1.
-            observation: a state, or features; None if there is nothing to observe.
+            observation: what was observed; None if there is nothing to observe.
             among: the allowed actions, if the agent can restrict its choice.
         """
         policy = self.played
         if not isinstance(policy, np.ndarray):
             return policy.probabilities(step, observation, among)  # type: ignore[no-any-return]
-        H, S, _ = policy.shape
-        step = checks.integer("step", step, 0, H - 1)
-        row: Floats = policy[step][in_table(observation, S, among)]
+        steps, rows, _ = policy.shape
+        step = checks.integer("step", step, 0, steps - 1)
+        row: Floats = policy[step][row_of(observation, rows, among)]
         return row
 
     def act(
@@ -177,7 +178,7 @@ class Episode:
 
         Args:
             step: counted from 0.
-            observation: a state, or features.
+            observation: what was observed.
             rng: draws the action.
             among: the allowed actions, if the agent can restrict its choice.
             state: another name for the observation.
@@ -255,18 +256,8 @@ class Decision:
     probabilities: Floats
 
 
-_FIELDS: Any = tuple(getattr(Decision, name).__set__ for name in Decision.__slots__)
-
-
-def decided(number: int, action: int, probability: float, probabilities: Floats) -> Decision:
-    """A `Decision`, made in half the time that its constructor takes."""
-    made: Decision = object.__new__(Decision)
-    set_number, set_action, set_probability, set_probabilities = _FIELDS
-    set_number(made, number)
-    set_action(made, action)
-    set_probability(made, probability)
-    set_probabilities(made, probabilities)
-    return made
+decided = partial(unchecked, Decision)
+"""A `Decision`, made faster than by its constructor."""
 
 
 def chance(seed: int, number: int) -> np.random.Generator:
@@ -274,7 +265,7 @@ def chance(seed: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[seed, number]))
 
 
-def in_table(observation: object, states: int, among: object = None) -> int:
+def row_of(observation: object, rows: int, among: object = None) -> int:
     """The row of a table for an observation, which may be left out if there is only one row."""
     if among is not None:
         raise ValueError(
@@ -282,6 +273,49 @@ def in_table(observation: object, states: int, among: object = None) -> int:
             "are often not allowed; use belated.Choice, whose agents restrict single decisions, "
             f"got {checks.show(among)}"
         )
-    if observation is None and states == 1:
+    if observation is None and rows == 1:
         return 0
-    return checks.integer("state", observation, 0, states - 1)
+    return checks.integer("state", observation, 0, rows - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The range of rewards: r in [low, high] becomes the cost (high - r) / (high - low).
+
+    Attributes:
+        low: the smallest reward.
+        high: the largest reward.
+        clip: whether a reward outside the range is clipped to it; otherwise it is an error.
+    """
+
+    low: float
+    high: float
+    clip: bool = False
+
+    @classmethod
+    def of(cls, name: str, value: object, *, clip: bool = False) -> Scale:
+        """The scale from an argument (low, high)."""
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise ValueError(f"{name} must be (low, high), got {checks.show(value)}")
+        low, high = (checks.real(name, bound, -math.inf) for bound in value)
+        if not low < high or math.isinf(high - low):
+            shown = checks.show(value)
+            raise ValueError(f"{name} must be (low, high) with low < high, got {shown}")
+        return cls(low, high, checks.flag("clip", clip))
+
+    def costs(self, name: str, rewards: Any) -> Floats:
+        """The costs of rewards of any shape; an error names one that is out of range."""
+        array = np.asarray(rewards, dtype=np.float64)
+        wrong = ~np.isfinite(array) if self.clip else ~((array >= self.low) & (array <= self.high))
+        if wrong.any():
+            allowed = f"lie in [{self.low:g}, {self.high:g}]"
+            if self.clip:
+                allowed = "be finite"
+            first = np.atleast_1d(array)[np.atleast_1d(wrong)][0]
+            raise ValueError(f"{name} must {allowed}, got {first:g}")
+        costs: Floats = np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
+        return costs
+
+    def total(self, cost: float, steps: int) -> float:
+        """The sum of the rewards of this number of steps with this total cost."""
+        return steps * self.high - cost * (self.high - self.low)

@@ -91,21 +91,28 @@ def load(path: str | os.PathLike[str]) -> Agent:
 
 def to_bytes(item: Any) -> bytes:
     """The content of a saved file; also for dictionaries and lists of agents and values."""
-    return b"".join(to_chunks(item))
+    arrays: list[dict[str, Any]] = []
+    chunks: list[bytes] = []
+    seen: dict[tuple[Any, ...], tuple[int, object]] = {}
 
+    def keep(array: Any) -> dict[str, int]:
+        """What stands for an array in the JSON text; arrays that share memory are written once."""
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"a state must hold plain values and arrays, got {checks.show(array)}")
+        whole = np.ascontiguousarray(array)
+        if whole.dtype.str not in DTYPES:
+            raise ValueError(f"an array must be of {DTYPES}, got {whole.dtype}")
+        key = (whole.__array_interface__["data"][0], array.shape, whole.dtype.str)
+        if key not in seen or whole.size == 0:
+            seen[key] = (len(arrays), whole)  # alive: no address is reused
+            arrays.append({"dtype": whole.dtype.str, "shape": list(array.shape)})
+            chunks.append(whole.tobytes())
+        return {"array": seen[key][0]}
 
-def to_chunks(item: Any) -> list[bytes | memoryview]:
-    """The same in chunks that share memory with the arrays, which must not change meanwhile."""
-    writer = _Arrays()
-    header = {"versions": _versions(), "configuration": configuration(item)}
-    text = json.dumps({**header, "tree": freeze(item)}, default=writer.keep).encode()
-    described = json.dumps(writer.described).encode()
-    lengths = LENGTHS.pack(len(described), len(text))
-    body: list[bytes | memoryview] = [lengths, described, text, *writer.chunks]
-    digest = hashlib.sha256()
-    for chunk in body:
-        digest.update(chunk)
-    return [MARK + struct.pack("<I", VERSION) + digest.digest(), *body]
+    header = {"versions": _versions(), "configuration": configuration(item), "tree": freeze(item)}
+    text, described = json.dumps(header, default=keep).encode(), json.dumps(arrays).encode()
+    body = b"".join([LENGTHS.pack(len(described), len(text)), described, text, *chunks])
+    return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
 
 
 def from_bytes(content: bytes, where: str) -> Any:
@@ -169,12 +176,11 @@ def configuration(item: Any) -> Any:
         return {"shape": list(item.shape)}
     if isinstance(item, tuple | list):
         return [configuration(value) for value in item]
+    arguments = {}
     if hasattr(item, "configuration"):
         arguments = item.configuration()
     elif is_dataclass(item):
         arguments = {each.name: getattr(item, each.name) for each in fields(item) if each.init}
-    else:
-        arguments = {}
     given = {name: configuration(value) for name, value in arguments.items()}
     return {"class": type(item).__name__, **given}
 
@@ -212,30 +218,6 @@ def _parsed(content: bytes, path: str) -> tuple[Any, int]:
         return arrays[checks.integer("array", table["array"], 0, len(arrays) - 1)]
 
     return json.loads(bytes(body[first : first + second]), object_hook=found), len(data)
-
-
-class _Arrays:
-    """Collects the arrays of a tree; those that share memory are written once."""
-
-    def __init__(self) -> None:
-        self.described: list[dict[str, Any]] = []
-        self.chunks: list[memoryview] = []
-        self._seen: dict[tuple[Any, ...], tuple[int, object]] = {}
-
-    def keep(self, array: Any) -> dict[str, int]:
-        """What stands for an array in the JSON text."""
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"a state must hold plain values and arrays, got {checks.show(array)}")
-        contiguous = np.ascontiguousarray(array)
-        if contiguous.dtype.str not in DTYPES:
-            raise ValueError(f"an array must be of {DTYPES}, got {contiguous.dtype}")
-        place = contiguous.__array_interface__["data"][0]
-        key = (place, array.shape, contiguous.dtype.str)
-        if key not in self._seen or contiguous.size == 0:
-            self._seen[key] = (len(self.described), contiguous)  # alive: no address is reused
-            self.described.append({"dtype": contiguous.dtype.str, "shape": list(array.shape)})
-            self.chunks.append(contiguous.reshape(-1).view(np.uint8).data)
-        return {"array": self._seen[key][0]}
 
 
 def _arrays(described: Any, data: memoryview) -> list[npt.NDArray[Any]]:

@@ -44,12 +44,6 @@ def copied(
     return np.array(array(name, value, dtype, shape))
 
 
-def within(name: str, value: npt.NDArray[Any], high: int) -> None:
-    """Check that every entry is an index from 0 to high - 1; kernels do not check again."""
-    if value.size and (value.min() < 0 or value.max() >= high):
-        raise ValueError(f"{name} must be an index from 0 to {high - 1}, got one outside")
-
-
 def finite(name: str, value: npt.NDArray[np.float64]) -> None:
     """Check that no entry is NaN, infinite, or so large that sums might become infinite."""
     between(name, value, -LARGEST_FLOAT, LARGEST_FLOAT)

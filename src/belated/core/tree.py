@@ -21,13 +21,13 @@ import math
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -41,6 +41,7 @@ LARGEST_WHOLE = checks.MOST**2
 SMALL = 2**24
 """Bytes: agents are made only if their policies together need at most the tree's size and this."""
 
+PLAIN = (bool, int, float, str, type(None), None)
 Tree = Any
 """Plain values: None, numbers, texts, arrays, and lists and dictionaries of them."""
 
@@ -94,22 +95,9 @@ class Learned:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
 
 
-class Parameter(NamedTuple):
-    """An argument of a constructor: its name, its type or None, and its default or `empty`."""
-
-    name: str
-    kind: Any
-    default: Any
-    named: bool
-
-
-def parameters(cls: type) -> list[Parameter]:
+def parameters(cls: type) -> list[inspect.Parameter]:
     """The arguments of a constructor, in their order: the signature describes a class."""
-    hints = typing.get_type_hints(cls.__init__)  # type: ignore[misc]
-    given = inspect.signature(cls).parameters.values()
-    return [
-        Parameter(p.name, hints.get(p.name), p.default, p.kind == p.KEYWORD_ONLY) for p in given
-    ]
+    return list(inspect.signature(cls).parameters.values())
 
 
 class Configured(Learned):
@@ -121,7 +109,7 @@ class Configured(Learned):
 
     def __repr__(self) -> str:
         given, named = self.configuration(), parameters(type(self))
-        plain = [given.pop(each.name) for each in named if not each.named]
+        plain = [given.pop(each.name) for each in named if each.kind != each.KEYWORD_ONLY]
         return call(self, *plain, **given)
 
 
@@ -226,13 +214,8 @@ def _fields(cls: Any) -> tuple[str, ...]:
     return tuple(getattr(cls, "_fields", ()))
 
 
-def learned_names(cls: Any) -> tuple[str, ...]:
-    """The attributes that a class and its bases annotate without a value."""
-    return _learned_names(cls)
-
-
-@cache
 def _learned_names(cls: Any) -> tuple[str, ...]:
+    """The attributes that a class and its bases annotate without a value."""
     found: dict[str, None] = {}
     for base in reversed(cls.__mro__):
         for name, hint in inspect.get_annotations(base).items():
@@ -241,6 +224,7 @@ def _learned_names(cls: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
+learned_names: Callable[[Any], tuple[str, ...]] = cache(_learned_names)
 _hints: Callable[[Any], dict[str, Any]] = cache(
     lambda cls: typing.get_type_hints(cls, include_extras=True)
 )
@@ -252,22 +236,16 @@ def is_thawing() -> bool:
     return _THAWING.get()
 
 
-@contextmanager
-def _thawing() -> Iterator[None]:
-    token = _THAWING.set(True)
-    try:
-        yield
-    finally:
-        _THAWING.reset(token)
-
-
 def thaw(tree: Tree, size: float = math.inf) -> Any:
     """The object that `freeze` has turned into a tree; ValueError if the tree cannot be right.
 
     size: the number of bytes of the tree's arrays, which bounds what is made from it.
     """
-    with _thawing():
+    token = _THAWING.set(True)
+    try:
         return _Thaw(size).thaw(tree)
+    finally:
+        _THAWING.reset(token)
 
 
 def refill(item: Any, **values: Any) -> None:
@@ -357,8 +335,8 @@ class _Thaw:
             return self._read(name, self._arm(name, get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
             return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)
-        if kind in READERS:
-            return READERS[kind](name, saved, rule)
+        if kind in PLAIN:
+            return _plain(name, kind, saved, rule)
         if kind in (list, deque, tuple, dict):
             return self._several(name, kind, get_args(hint), saved, fresh)
         return self._object(name, type(fresh) if hint is Any else kind, saved, fresh)
@@ -493,38 +471,20 @@ def _items(name: str, saved: Tree, kind: str) -> list[Any]:
     return found
 
 
-def _whole(name: str, saved: Tree, rule: Entries) -> int:
-    low, high = (round(max(-LARGEST_WHOLE, min(n, LARGEST_WHOLE))) for n in (rule.low, rule.high))
-    return checks.integer(name, saved, low, high)
-
-
-def _real(name: str, saved: Tree, rule: Entries) -> float:
-    if not isinstance(saved, float):
-        raise ValueError(f"{name} must be a number, got {checks.show(saved)}")
-    if rule.high == math.inf and (rule.low == -math.inf or saved == math.inf):
-        return saved
-    return checks.real(name, saved, rule.low, min(rule.high, LARGEST_FLOAT))
-
-
-def _text(name: str, saved: Tree, rule: Entries) -> str:
-    if not isinstance(saved, str):
-        raise ValueError(f"{name} must be a text, got {checks.show(saved)}")
+def _plain(name: str, kind: Any, saved: Tree, rule: Entries) -> Any:
+    """A number, a text, a flag or None in the range that a rule allows."""
+    if kind is bool:
+        return checks.flag(name, saved)
+    if kind is int:
+        most = LARGEST_WHOLE
+        return checks.integer(name, saved, round(max(-most, rule.low)), round(min(most, rule.high)))
+    if not isinstance(saved, kind or type(None)):
+        word = {float: "a number", str: "a text"}.get(kind, "None")
+        raise ValueError(f"{name} must be {word}, got {checks.show(saved)}")
+    infinite = rule.high == math.inf and (rule.low == -math.inf or saved == math.inf)
+    if kind is float and not infinite:
+        return checks.real(name, saved, rule.low, min(rule.high, LARGEST_FLOAT))
     return saved
-
-
-def _nothing(name: str, saved: Tree, rule: Entries) -> None:
-    if saved is not None:
-        raise ValueError(f"{name} must be None, got {checks.show(saved)}")
-
-
-READERS: dict[Any, Callable[[str, Tree, Entries], Any]] = {
-    bool: lambda name, saved, rule: checks.flag(name, saved),
-    int: _whole,
-    float: _real,
-    str: _text,
-    type(None): _nothing,
-    None: _nothing,
-}
 
 
 def exact(tree: Tree, *known: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Storage of the policies of open episodes: one per version, large ones as differences.
 
 The agent needs the policy that an episode played when its feedback arrives. Consecutive policies
-often share most of their rows, such as those of unvisited states. So a large policy is stored as
+often share most of their rows, such as those that were not visited. So a large policy is stored as
 its difference from an earlier one, row by row and bit by bit, and computed again when it is needed.
 An agent that has not learned between two episodes stores one policy for both.
 """

@@ -81,9 +81,8 @@ def gym_loop(
         A `GymRun` with realised costs.
     """
     check_is_agent("agent", agent)
-    made = make(env)
+    made, H = make(env), agent.problem.horizon
     S, A = sizes(made)
-    H = agent.problem.horizon
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
     if (agent.problem.states, agent.problem.actions) != (S + 1, A):
@@ -103,21 +102,16 @@ def gym_loop(
     ).spawn(3)
     drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
     check_steps(agent, drawn)
-    known = of_episodes(drawn)
-    rng = np.random.default_rng(action_seed)
+    known, rng = of_episodes(drawn), np.random.default_rng(action_seed)
     first_seed = int(env_seed.generate_state(1)[0])
-
-    realised = np.zeros(episodes)
-    returns = np.zeros(episodes)
+    realised, returns = np.zeros(episodes), np.zeros(episodes)
     lengths = np.zeros(episodes, dtype=np.int64)
 
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
         states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
         costs = to_cost.costs(np.append(got, np.zeros(H - len(got))))  # 0 after the end
-        realised[k] = costs.sum()
-        returns[k] = sum(got)
-        lengths[k] = len(got)
+        realised[k], returns[k], lengths[k] = costs.sum(), sum(got), len(got)
         return Trajectory(k, states, actions), Costs(k, costs)
 
     with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
@@ -139,33 +133,25 @@ def play(
         The states (H + 1,), the actions (H,), and the rewards up to the end of the game, at most
         H. After the end the state is S, and actions are still drawn from the policy.
     """
-    H, over, _ = policy.shape
-    over -= 1
+    H, states_and_end, _ = policy.shape
     first_state = int(env.observation_space.start)  # type: ignore[attr-defined]
     first_action = int(env.action_space.start)  # type: ignore[attr-defined]
-    states = np.full(H + 1, over, dtype=np.int64)
+    states = np.full(H + 1, states_and_end - 1, dtype=np.int64)
     actions = np.zeros(H, dtype=np.int64)
     uniforms = rng.random((H,))
     rewards: list[float] = []
     observation, _ = env.reset(seed=seed)
-    playing = True
+    states[0], playing = int(observation) - first_state, True
     for h in range(H):
-        if playing:
-            states[h] = int(observation) - first_state
-        actions[h] = _pick(policy[h, states[h]], uniforms[h])
+        below = np.cumsum(policy[h, states[h]])
+        actions[h] = np.searchsorted(below, uniforms[h] * below[-1], side="right")
         if playing:
             observation, reward, terminated, truncated, _ = env.step(int(actions[h]) + first_action)
             rewards.append(float(reward))
             playing = not (terminated or truncated)
-    if playing:
-        states[H] = int(observation) - first_state
+        if playing:
+            states[h + 1] = int(observation) - first_state
     return states, actions, rewards
-
-
-def _pick(weights: Floats, uniform: float) -> int:
-    """Draw an index from a distribution by inversion, never one of probability 0."""
-    below = np.cumsum(weights)
-    return int(np.searchsorted(below, uniform * below[-1], side="right"))
 
 
 def _rewards(

@@ -14,7 +14,7 @@ from gymnasium.utils import RecordConstructorArgs
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import DelayLine, DelayModel, as_delays
-from belated.core.delays.recorded import Recorded
+from belated.core.delays.models import Recorded
 
 
 class LateReward(NamedTuple):
@@ -55,33 +55,26 @@ class LateRewards(
     ) -> None:
         RecordConstructorArgs.__init__(self, delays=delays, seed=seed)
         gymnasium.Wrapper.__init__(self, env)
-        self._model: DelayModel | None = None
-        self._given: Ints = np.zeros(0, dtype=np.int64)
         if isinstance(delays, Recorded) and not delays.repeat:
-            self._given = delays.delays
-        elif hasattr(delays, "draw"):
-            self._model = delays
-        else:
-            self._given = as_delays("delays", delays)
+            delays = delays.delays
+        self._model = delays if hasattr(delays, "draw") else None
+        self._given = as_delays("delays", [] if self._model is not None else delays)
         self._seed = checks.integer("seed", seed, 0)
         self._start_over(None)
 
     def _start_over(self, seed: int | None) -> None:
         self._entropy = [self._seed] if seed is None else [self._seed, seed]
-        self._drawn = self._given
-        self._episode = -1
+        self._drawn, self._episode, self._playing = self._given, -1, False
         self._rewards: list[float] = []
-        self._playing = False
         self._line: DelayLine[LateReward] = DelayLine()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin the next episode; ending one early puts the rewards that are due into the info."""
-        due = self._end() if self._playing else ()
+        due = self._end() if self._playing and seed is None else ()
         if seed is not None:
             self._start_over(seed)
-            due = ()
         if self._model is None and self._episode + 1 >= len(self._given):
             raise ValueError(
                 f"episodes must be at most {len(self._given)}, the number of delays, "
@@ -89,17 +82,14 @@ class LateRewards(
             )
         observation, info = self.env.reset(seed=seed, options=options)
         self._episode += 1
-        self._rewards = []
-        self._playing = True
+        self._rewards, self._playing = [], True
         return observation, self._told(info, due)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step with reward 0.0; the info of the last step holds the rewards that are due."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._rewards.append(float(reward))
-        due: tuple[LateReward, ...] = ()
-        if self._playing and (terminated or truncated):
-            due = self._end()
+        due = self._end() if self._playing and (terminated or truncated) else ()
         return observation, 0.0, terminated, truncated, self._told(info, due)
 
     def _delay(self) -> int:

@@ -45,6 +45,7 @@ from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.world import DecisionWorld
 from belated.simulation import Run, check_steps, delays_in, simulate
 from belated.tabular.planning import occupancy
+from belated.tabular.policies import cost_function
 from belated.tabular.world import World
 
 RUN = "run"
@@ -170,8 +171,10 @@ def _rehearse(experiment: Experiment, case: str) -> None:
     seed = experiment.first_seed
     world = world_of(scene, seed)
     if isinstance(world, World):
-        H, S, A = world.problem.shape
-        checks.costs("costs of episode 0", world.costs.seeded(0).at(0), H, S, A)
+        checks.in_unit_interval(
+            "costs of episode 0",
+            cost_function("costs of episode 0", world.costs.seeded(0).at(0), world.problem.shape),
+        )
     delays = delays_of(scene, world, seed)
     for learner in experiment.learners_of(case):
         swept = learner.name != experiment.base(learner.name)

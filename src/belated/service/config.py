@@ -18,7 +18,7 @@ from belated.config.part import Part, read
 from belated.config.registry import Registry, accepted, check, make, structured
 from belated.core import checks
 from belated.core.contract import Agent
-from belated.core.rewards import Scale
+from belated.core.records import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.service import agents

@@ -17,7 +17,7 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.rewards import Scale
+from belated.core.records import Scale
 from belated.linear import life
 from belated.linear.life import ActionRow, Overview
 from belated.service.reading import SHARES, Counts, Sums, Totals

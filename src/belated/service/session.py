@@ -20,8 +20,7 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.records import Episode
-from belated.core.rewards import Scale
+from belated.core.records import Episode, Scale
 from belated.linear.reward import Reward
 from belated.service.recovery import Restored, described
 from belated.service.runner import DEFAULT, OUTCOMES, OutcomeRow, digest

@@ -27,7 +27,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.rewards import Scale
+from belated.core.records import Scale
 from belated.linear.reward import LARGEST
 from belated.tabular.records import Costs, StepCost, Trajectory
 

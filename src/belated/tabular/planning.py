@@ -11,6 +11,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, one_hot
+from belated.tabular import policies
 from belated.tabular.kernels import planning
 from belated.tabular.transitions import Transitions
 from belated.tabular.world import MDP
@@ -30,8 +31,8 @@ def policy_values(mdp: MDP, policy: object, costs: object) -> tuple[Floats, Floa
     """
     checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
-    checked = checks.policy("policy", policy, (H, S, A))
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
+    checked = policies.checked("policy", policy, (H, S, A))
+    cost = policies.cost_function("costs", costs, (H, S, A))
     Q = np.zeros((H, S, A))
     V = planning.evaluate(mdp.transitions.rows, cost, checked, Q)
     return V, Q
@@ -48,7 +49,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     """
     checks.instance("mdp", mdp, MDP)
     H, S, A = mdp.problem.shape
-    cost = checks.costs("costs", costs, H, S, A, unit=False)
+    cost = policies.cost_function("costs", costs, (H, S, A))
     actions, V = planning.best(mdp.transitions.rows, cost, H)
     return one_hot(actions, A), float(mdp.problem.start_probabilities @ V[0])
 
@@ -64,7 +65,7 @@ def occupancy(mdp: MDP, policy: object) -> Floats:
         1.0
     """
     checks.instance("mdp", mdp, MDP)
-    checked = checks.policy("policy", policy, mdp.problem.shape)
+    checked = policies.checked("policy", policy, mdp.problem.shape)
     start = mdp.problem.start_probabilities
     reach = planning.state_occupancy(mdp.transitions.rows, checked, start)
     q: Floats = reach[:, :, None] * checked

@@ -11,8 +11,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information, Key
-from belated.core.records import FeedbackError, Notes, in_table
-from belated.core.rewards import Scale
+from belated.core.records import FeedbackError, Notes, Scale, row_of
 from belated.tabular.records import Costs, StepCost, Steps, Trajectory, noted, read
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     if array.shape != (states,):
         raise ValueError(f"start must have shape ({states},), got shape {array.shape}")
     array = checks.distributions("start", array)
-    if array.max() == 1.0:
-        return int(array.argmax())
-    return tuple(float(p) for p in array)
+    return int(array.argmax()) if array.max() == 1.0 else tuple(array.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,8 @@ class Problem:
         checks.room(H * S * A, states=S, actions=A, horizon=H)
         object.__setattr__(self, "start", start_distribution(self.start, self.states))
         object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
-        first = np.array(self.start) if isinstance(self.start, tuple) else np.zeros(self.states)
-        if not isinstance(self.start, tuple):
-            first[self.start] = 1.0
+        start = self.start
+        first = np.array(start) if isinstance(start, tuple) else np.eye(1, S, start)[0]
         object.__setattr__(self, "_first", frozen(first))
 
     @property
@@ -161,7 +157,7 @@ class Problem:
 
     def check_observation(self, observation: object, among: object = None) -> None:
         """Raise `ValueError` if no episode can start in this state."""
-        state = in_table(observation, self.states, among)
+        state = row_of(observation, self.states, among)
         if self._first[state] == 0.0:
             raise ValueError(f"state must be one that episodes can start in, got {state}")
 
@@ -192,7 +188,6 @@ class Problem:
         if isinstance(record, Trajectory | Costs):
             return record
         value = getattr(record, "value", getattr(record, "cost", None))
-        step = getattr(record, "step", 0)
         try:
             cost = float(scale.costs("reward", checks.real("reward", value, -np.inf)))
             if self.horizon > 1 and not hasattr(record, "step"):
@@ -200,12 +195,11 @@ class Problem:
         except ValueError as error:
             where = f"{type(record).__name__} of episode {checks.show(record.episode)}"
             raise FeedbackError(f"{where}: {error}") from None
-        return StepCost(record.episode, step, cost, record.at)
+        return StepCost(record.episode, getattr(record, "step", 0), cost, record.at)
 
     def path(self, episode: int, notes: Notes) -> Trajectory | None:
         """The path that was noted, without its last state."""
-        found = noted(episode, notes, self.horizon)
-        if found is not None:
+        if (found := noted(episode, notes, self.horizon)) is not None:
             self._check_path(found)
         return found
 
@@ -216,8 +210,7 @@ class Problem:
         H, S, A = self.shape
         if outcome:
             return Costs(episode, np.zeros((H,) if information == "bandit" else (1, S, A)))
-        start = int(self._first.argmax())
-        return Trajectory(episode, np.full(H + 1, start), np.zeros(H, dtype=int))
+        return Trajectory(episode, np.full(H + 1, self._first.argmax()), np.zeros(H, dtype=int))
 
     def example_observation(self) -> int:
         """The first state in which an episode can start."""

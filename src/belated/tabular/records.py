@@ -239,10 +239,9 @@ def read(value: object) -> Trajectory | Costs | StepCost:
         made.check()
         return made
     path = given.pop("path", None)
-    if not given and isinstance(path, dict) and {"states", "actions"} <= set(path):
-        chances = path.get("probabilities")
-        if set(path) <= {"states", "actions", "probabilities"}:
-            return Trajectory(number, path["states"], path["actions"], chances, at)
+    known = set(path) - {"probabilities"} if isinstance(path, dict) and not given else set()
+    if known == {"states", "actions"}:
+        return Trajectory(number, path["states"], path["actions"], path.get("probabilities"), at)
     raise FeedbackError(
         "a record must have an episode and either a path, costs, or a step and its cost, got "
         f"{checks.show(value)}"
@@ -251,10 +250,9 @@ def read(value: object) -> Trajectory | Costs | StepCost:
 
 def noted(episode: int, notes: Notes, horizon: int) -> Trajectory | None:
     """The path that `Episode.act` has noted, without its last state; None if it is not complete."""
-    asked = notes.decisions
-    if notes.void or len(asked) != horizon:
+    if notes.void or len(notes.decisions) != horizon:
         return None
-    steps = [asked[h] for h in range(horizon)]
+    steps = [notes.decisions[h] for h in range(horizon)]
     return Trajectory(
         episode,
         np.array([0 if each.observation is None else each.observation for each in steps] + [-1]),
@@ -267,8 +265,7 @@ class Steps:
     """The known facts of the single steps of an episode; see `Episode.record`."""
 
     def __init__(self, episode: int, shape: tuple[int, int, int]) -> None:
-        self._episode = episode
-        self._shape = shape
+        self._episode, self._shape = episode, shape
         self._known: dict[str, dict[int, int | float]] = {"state": {}, "action": {}, "cost": {}}
         self._made: set[type[Record]] = set()
 
@@ -306,9 +303,9 @@ class Steps:
         states, actions, costs = self._known.values()
         records: list[Record] = []
         if Trajectory not in self._made and len(states) == H + 1 and len(actions) == H:
-            path = [int(states[h]) for h in range(H + 1)]
-            done = [int(actions[h]) for h in range(H)]
-            records.append(Trajectory(self._episode, np.array(path), np.array(done)))
+            path = np.array([int(states[h]) for h in range(H + 1)])
+            done = np.array([int(actions[h]) for h in range(H)])
+            records.append(Trajectory(self._episode, path, done))
         if Costs not in self._made and len(costs) == H:
             records.append(Costs(self._episode, np.array([costs[h] for h in range(H)])))
         self._made.update(type(record) for record in records)

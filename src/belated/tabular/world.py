@@ -92,9 +92,8 @@ class World:
     def __init__(self, mdp: MDP, costs: CostProcess | npt.ArrayLike) -> None:
         checks.instance("mdp", mdp, MDP)
         known = all(hasattr(costs, part) for part in ("at", "shape", "seeded"))
-        process = costs if known else fixed(costs)
         object.__setattr__(self, "mdp", mdp)
-        object.__setattr__(self, "costs", process)
+        object.__setattr__(self, "costs", costs if known else fixed(costs))
         H, S, A = self.problem.shape
         if self.costs.shape not in ((1, S, A), (H, S, A)):
             raise ValueError(

@@ -5,12 +5,18 @@ delay 0 is the end of the same episode, and `NEVER` is the delay of lost feedbac
 the delays (K,) of K episodes with `draw(episodes, rng)`.
 """
 
-from belated.core.delays.arithmetic import NEVER, as_delays, missing_feedback, total_delay
-from belated.core.delays.line import DelayLine
+from belated.core.delays.line import (
+    NEVER,
+    DelayLine,
+    as_delays,
+    missing_feedback,
+    total_delay,
+)
 from belated.core.delays.models import (
     DelayModel,
     bursts,
     fixed,
+    from_times,
     function,
     geometric,
     heavy_tailed,
@@ -19,6 +25,7 @@ from belated.core.delays.models import (
     nightly,
     none,
     poisson,
+    trace,
     uniform,
 )
 from belated.core.delays.outcomes import (
@@ -31,7 +38,6 @@ from belated.core.delays.outcomes import (
     of_episodes,
     per_step,
 )
-from belated.core.delays.recorded import from_times, trace
 
 __all__ = [
     "NEVER",

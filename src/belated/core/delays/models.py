@@ -1,4 +1,4 @@
-"""Delay models: they draw the delays of a run.
+"""Delay models: they draw the delays of a run, or repeat those that were recorded.
 
 Two models with the same parameters are equal, a model prints as the call that makes it, and it can
 be pickled.
@@ -9,16 +9,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints
-from belated.core.delays.arithmetic import NEVER
+from belated.core.arrays import Floats, Ints, frozen
+from belated.core.delays.line import NEVER, as_delays
 
 Rule = Callable[[Floats, np.random.Generator], int]
 
+PRINTED = 12
+"""The number of values that a long list prints."""
+CLOCK = 946_684_800
+"""Seconds from 1970 to 2000: in any unit, a clock that counts from 1970 shows at least this."""
 LARGEST_DRAW = 2**61
 """Heavy tails are cut off here, so that a very long delay is never taken for `NEVER`."""
 
@@ -28,7 +33,6 @@ class DelayModel(Protocol):
 
     def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,), at least 0, `NEVER` if lost."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +76,8 @@ def shown(value: object) -> str:
     if isinstance(value, int | float):
         return "NEVER" if value == NEVER else repr(value).removesuffix(".0")
     if isinstance(value, tuple):
-        return f"[{', '.join(map(shown, value))}]"
+        more = [f"... {len(value)} in all"] if len(value) > PRINTED else []
+        return f"[{', '.join([*map(shown, value[:PRINTED]), *more])}]"
     return str(getattr(value, "__qualname__", repr(value)))
 
 
@@ -308,7 +313,7 @@ def function(rule: Rule) -> RandomDelays:
     """Delays are any function of the episode's costs.
 
     Args:
-        rule: takes the costs of the episode, (1 or H, S, A), and a generator; returns a delay.
+        rule: takes the costs of the episode and a generator; returns a delay.
 
     Example:
         >>> model = bl.delays.function(lambda costs, rng: int(costs.mean() > 0.5))
@@ -318,3 +323,129 @@ def function(rule: Rule) -> RandomDelays:
     if not callable(rule):
         raise ValueError(f"rule must be a function of (costs, rng), got {checks.show(rule)}")
     return _made(_function, rule=rule)
+
+
+class Recorded(RandomDelays):
+    """See `trace`."""
+
+    @property
+    def delays(self) -> Ints:
+        """The delays (K,), counted in episodes, read-only."""
+        return frozen(np.array(self.parameters[0][1]))
+
+    @property
+    def repeat(self) -> bool:
+        """Whether the delays start again at their end."""
+        return bool(self.parameters[1][1])
+
+    def __repr__(self) -> str:
+        return f"trace({shown(self.parameters[0][1])}{', repeat=True' if self.repeat else ''})"
+
+
+def _trace(
+    n: int, rng: np.random.Generator, costs: Any, delays: tuple[int, ...], repeat: bool
+) -> Ints:
+    if n > len(delays) and not repeat:
+        raise ValueError(
+            f"episodes must be at most {len(delays)}, the length of the trace "
+            f"(or give repeat=True), got {n}"
+        )
+    return np.resize(np.array(delays), n)
+
+
+def trace(delays: object, *, repeat: bool = False) -> Recorded:
+    """Recorded delays, in their order.
+
+    Args:
+        delays: (K,) whole numbers of episodes; NaN, infinity, None or `NEVER` for lost feedback. A
+            number of 946684800 or more (the seconds from 1970 to 2000) is refused as a time.
+        repeat: whether to start again at the end of the trace; otherwise drawing more delays than
+            it holds is an error.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bl.delays.trace([0, 2, 1]).draw(3, rng)
+        array([0, 2, 1])
+    """
+    found, repeat = as_delays("delays", delays), checks.flag("repeat", repeat)
+    times = (found >= CLOCK) & (found != NEVER)
+    if len(found) == 0:
+        raise ValueError("delays must hold at least one delay, got none")
+    if times.any():
+        raise ValueError(
+            f"delays must be numbers of episodes below {CLOCK}, got {found[times][0]}, which looks "
+            "like a time: use from_times(decided, arrived)"
+        )
+    return Recorded("trace", _trace, (("delays", tuple(found.tolist())), ("repeat", repeat)))
+
+
+def from_times(decided: object, arrived: object, *, repeat: bool = False) -> Recorded:
+    """Delays in episodes from the times of decisions and of their outcomes.
+
+    Feedback that arrives at time t can be used by the first later decision at time t or after; the
+    delay is the number of decisions in between. Feedback that arrives after the last decision is
+    counted as arriving right after it.
+
+    Args:
+        decided: (K,) the times of the decisions, which do not decrease: numbers in any unit, or
+            dates (datetime64, `datetime`, a column of pandas or polars).
+        arrived: (K,) the times of the outcomes, of the same kind; NaN, NaT, None or infinity where
+            none arrived.
+        repeat: whether to start again at the end, as in `trace`.
+
+    Example:
+        >>> bl.delays.from_times([0, 10, 20, 50], [35, None, 21, 50])
+        trace([2, NEVER, 0, 0])
+    """
+    times, kind = _times("decided", decided)
+    arrivals, other = _times("arrived", arrived)
+    if len(arrivals) != len(times):
+        raise ValueError(f"arrived must hold {len(times)} times like decided, got {len(arrivals)}")
+    if other != kind and not np.isnan(arrivals).all():
+        raise ValueError(f"arrived must hold {kind} like decided, got {other}")
+    earlier = times < np.fmax.accumulate(times)
+    for name, wrong, allowed in (
+        ("decided", ~np.isfinite(times), "be finite: a time for every decision, got none in"),
+        ("decided", earlier, "not decrease (sort by it), got an earlier"),
+        ("arrived", arrivals < times, "not be before decided, got it before in"),
+    ):
+        if wrong.any():
+            raise ValueError(f"{name} must {allowed} {name}[{int(np.argmax(wrong))}]")
+    lost = ~np.isfinite(arrivals)
+    if times[0] >= CLOCK and (arrivals[~lost] > 100 * times[-1]).any():
+        raise ValueError(
+            "arrived must be in the unit of decided and from the same clock, got "
+            f"{np.max(arrivals[~lost]):.12g} where decided ends at {times[-1]:.12g}"
+        )
+    usable = np.searchsorted(times, np.where(lost, times, arrivals), side="left")
+    passed = np.maximum(usable - np.arange(len(times)) - 1, 0)
+    return trace(np.where(lost, NEVER, passed), repeat=repeat)
+
+
+def _times(name: str, value: object) -> tuple[Floats, str]:
+    """Numbers, or dates in seconds, with NaN where there is none; and which of the two."""
+    array, kind = np.asarray(value), "dates"
+    zoned = {cell.tzinfo is not None for cell in array.flat if _is_date(cell)}
+    if zoned:
+        if len(zoned) > 1:
+            raise ValueError(f"{name} must hold dates that all have a time zone, or all none")
+        kind = "dates with a time zone" if zoned == {True} else "dates without a time zone"
+        plain = [_without_zone(cell) if _is_date(cell) else None for cell in array.flat]
+        array = np.array(plain, dtype="datetime64[us]")
+    if array.dtype.kind == "M":
+        moments = array.astype("datetime64[us]")
+        found = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
+    else:
+        found, kind = checks.numbers(name, value, "(K,), or dates"), "numbers"
+    if found.ndim != 1 or not len(found):
+        raise ValueError(f"{name} must have shape (K,), got shape {found.shape}")
+    return found, kind
+
+
+def _is_date(cell: object) -> bool:
+    return isinstance(cell, datetime) and type(cell).__name__ != "NaTType"
+
+
+def _without_zone(cell: datetime) -> datetime:
+    """The same moment, in UTC if it has a zone."""
+    return cell if cell.tzinfo is None else cell.astimezone(UTC).replace(tzinfo=None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.core.delays.arithmetic import NEVER, as_delays
+from belated.core.delays.line import NEVER, as_delays
 from belated.core.delays.models import Call, DelayModel, RandomDelays, model_of, shown
 
 
@@ -28,7 +28,7 @@ class PlayedEpisode:
         episode: the number of the episode.
         actions: (H,) the actions played.
         outcomes: (H,) the costs of the steps, or the outcome of a decision.
-        states: (H + 1,) the states of the path; None for decisions with features.
+        states: (H + 1,) the path; None where a problem has none.
     """
 
     episode: int

@@ -63,7 +63,7 @@ class Locked(WrapperBase):
             return self.agent.is_open(number)
 
     def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode: its number and a copy of the policy (H, S, A) to play in it."""
+        """The next episode: its number and a copy of the policy to play in it."""
         with self.lock:
             return self.agent.begin_episode(now)
 
