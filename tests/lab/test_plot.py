@@ -134,10 +134,10 @@ def test_own_figures_in_the_style_hold_truetype_fonts(result):
 
 
 def test_panels_share_their_vertical_axis_unless_told_otherwise(result):
-    for share_y in (True, False):
-        figure = lab.plot.panels(result, "regret", share_y=share_y)
+    for given, shared in (({}, True), ({"share_y": False}, False)):
+        figure = lab.plot.panels(result, "regret", **given)
         first, second = (axes.get_ylim() for axes in figure.axes)
-        assert (first == second) == share_y
+        assert (first == second) == shared
 
 
 @pytest.mark.parametrize("kind", [None, "hindsight", "means", "dynamic", "so far"])
