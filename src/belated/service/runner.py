@@ -88,6 +88,11 @@ class OutcomeRow(NamedTuple):
     seq: int
     place: int
 
+    @property
+    def key(self) -> str | int:
+        """The key of the fact among those of a record: a step, or a word."""
+        return int(self.fact[5:]) if self.fact.startswith("step ") else self.fact
+
 
 def digest(policy: Floats) -> str:
     """A short digest of a policy."""

@@ -105,11 +105,9 @@ class EpisodeState:
     def known(self, *, used: bool) -> dict[Any, Any]:
         """The reported facts by the keys of records. used: only those that the agent gets."""
         return {
-            int(name[5:]) if name.startswith("step ") else name: row.value
-            if row.text is None
-            else row.text
-            for name, row in self.facts.items()
-            if row.status != DEFAULT and not (used and row.status == "late") and name != "end"
+            row.key: row.value if row.text is None else row.text
+            for row in self.facts.values()
+            if row.status != DEFAULT and not (used and row.status == "late") and row.fact != "end"
         }
 
     @property
@@ -560,21 +558,17 @@ class Session:
 
     def _wrong(self, sent: Any, record: Any) -> Outcome | None:
         """The outcome of a record that does not fit the problem."""
-        field, why = record.part, ""
-        if not isinstance(record, End):
-            try:
+        try:
+            if not isinstance(record, End):
                 self.problem.check(record, self.terms.information)
-                return None
-            except ValueError as error:
-                why = str(error)
-        elif record.state >= self.problem.states:
-            limit = f"end must be below {self.problem.states}, got {record.state}"
-            why = f"episode {record.episode}, end: {limit}"
-        else:
-            return None
-        field = "step" if isinstance(field, int) else field
-        field = "rewards" if field == "costs" and "rewards" in sent else field
-        return Outcome.of("invalid", record.episode, why=why, field=field)
+            elif record.state >= self.problem.states:
+                limit = f"end must be below {self.problem.states}, got {record.state}"
+                raise ValueError(f"episode {record.episode}, end: {limit}")
+        except ValueError as error:
+            field = "step" if isinstance(record.part, int) else record.part
+            field = "rewards" if field == "costs" and "rewards" in sent else field
+            return Outcome.of("invalid", record.episode, why=str(error), field=field)
+        return None
 
     def _rows(
         self, state: EpisodeState, record: Any, happened: float, status: str, place: int
@@ -621,9 +615,7 @@ class Session:
 
     def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow] = ()) -> Any:
         """What an episode needs before the agent can learn from it: words and steps."""
-        known = state.known(used=True)
-        for row in rows:
-            known[int(row.fact[5:]) if row.fact.startswith("step ") else row.fact] = 0
+        known = {**state.known(used=True), **{row.key: 0 for row in rows}}
         needs = self._needs_path(state)
         return self.problem.awaited(known, self.terms.information, uses_paths=needs)
 
