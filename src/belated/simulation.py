@@ -387,7 +387,7 @@ def simulate(
         same = policy is not None and (episode.plays(policy) or _equal(episode.played, policy))
         if policy is None or not same:
             policy = checked("policy", episode.played, shape)
-        path = mdp.sampled(policy, rng, k)
+        path = mdp.sample(policy, rng, k)
         cost = process.at(k)
         if fits:
             kept.append(cost)

@@ -55,7 +55,6 @@ def test_counts_now_and_as_they_were(homogeneous, before, after, seed):
     everything = dense_counts(world.problem, trajectories)
     assert np.array_equal(as_dense(counts), everything)
     assert np.array_equal(counts.visits, everything.sum(-1))
-    assert np.array_equal(counts.state_visits(), everything.sum((-1, -2)))
     assert counts.width <= 4
     counts.recall_from(before)
     past, rows = counts.as_of(before)

@@ -227,7 +227,7 @@ def test_posterior_means_of_transitions_and_costs():
     drawn = []
     for _ in range(3000):  # a draw depends on the number of the episode
         agent.begin_episode()
-        drawn.append(agent._drawn())
+        drawn.append(agent._draw())
     p, means = (np.mean(part, axis=0) for part in zip(*drawn, strict=True))
     np.testing.assert_allclose(p, counts / counts.sum(-1, keepdims=True), atol=0.04)
     np.testing.assert_allclose(means, (sums / visits)[None], atol=0.03)

@@ -51,7 +51,7 @@ def failure(means, H, K):
         learned = part.start(bl.Problem(1, 1, 1))
         for cost in costs:
             part.learn(learned, bl.Trajectory(0, [0, 0], [0]), np.array([cost]))
-            low = max(low, part.lowered(learned, width).max())
+            low = max(low, part.lower_bounds(learned, width).max())
         ones = sum(costs)
         fails += (low > means) * means**ones * (1 - means) ** (K - ones)
     return 1 - (1 - fails) ** H

@@ -103,6 +103,7 @@ Functions = tuple[Floats, ...]
 def _in_turn(
     functions: Functions, every: int, drift: bool, seed: int, episode: int, cache: object
 ) -> Floats:
+    """Each function for `every` episodes, in rotation; drift: interpolated to the next one."""
     turn, into = divmod(episode, every)
     here = functions[turn % len(functions)]
     if not drift or into == 0:
@@ -113,10 +114,12 @@ def _in_turn(
 def _from(
     functions: Functions, starts: tuple[int, ...], seed: int, episode: int, cache: object
 ) -> Floats:
+    """The first function, then the others from their starts on."""
     return functions[bisect_right(starts, episode)]
 
 
 def _one_by_one(functions: Functions, seed: int, episode: int, cache: object) -> Floats:
+    """One function for every episode, until there are no more."""
     return functions[checks.integer("episode", episode, 0, len(functions) - 1)]
 
 
@@ -184,6 +187,7 @@ STRETCH = 256
 
 
 def _walk(start: Floats, step: float, seed: int, episode: int, cache: dict[str, Any]) -> Floats:
+    """A walk from the start; the cache has the costs of a stretch, and where stretches begin."""
     stretch, into = divmod(episode, STRETCH)
 
     def moves(index: int) -> Floats:
@@ -300,6 +304,7 @@ def noisy(
 
 
 def _coins(shape: tuple[int, ...], length: int, seed: int, episode: int, cache: object) -> Floats:
+    """A coin for every action, in all states and steps, for `length` episodes."""
     coins = generator(seed, episode // length).integers(0, 2, shape[2]).astype(np.float64)
     return np.broadcast_to(coins, shape)
 

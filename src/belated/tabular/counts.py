@@ -58,8 +58,7 @@ class Counts(Learned):
     _recent: deque[tuple[Path, Path]]  # rows and next states of the newest ones, if `recall`
 
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
-        self._problem = problem
-        self._recall = recall
+        self._problem, self._recall = problem, recall
         self._steps = problem.horizon if steps is None else steps
         T = 1 if problem.homogeneous else problem.horizon
         shape = (T, problem.states, problem.actions)
@@ -67,8 +66,7 @@ class Counts(Learned):
         self.counts = np.zeros((*shape, 1), dtype=np.int64)
         self.known = np.zeros(shape, dtype=np.int32)
         self.visits = np.zeros(shape, dtype=np.int64)
-        self.arrived = 0
-        self._recent = deque()
+        self.arrived, self._recent = 0, deque()
         T_step = np.minimum(np.arange(problem.horizon), T - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
 
@@ -80,7 +78,7 @@ class Counts(Learned):
     @property
     def tally(self) -> Tally:
         """The arrays as kernels take them."""
-        return Tally(self.successors, self.counts, self.known, self.visits)
+        return self.successors, self.counts, self.known, self.visits
 
     def add(self, path: Trajectory) -> Ints:
         """Count a trajectory. Returns the rows that changed, (steps,), flat over (T, S, A)."""
@@ -103,8 +101,7 @@ class Counts(Learned):
         """The counts after the first `arrived` trajectories, and the rows that differ."""
         newer = [self._recent[i] for i in range(arrived - self.arrived, 0)]
         past = copy.copy(self)
-        past.counts = self.counts.copy()
-        past.visits = self.visits.copy()
+        past.counts, past.visits = self.counts.copy(), self.visits.copy()
         if not newer:
             return past, np.zeros(0, dtype=np.int64)
         rows = np.concatenate([path[0] for path in newer])
@@ -115,11 +112,6 @@ class Counts(Learned):
         """Drop the trajectories that `as_of` needs for times earlier than this."""
         while len(self._recent) > self.arrived - arrived:
             self._recent.popleft()
-
-    def state_visits(self) -> Ints:
-        """The number of visits of each (step, state): (T, S)."""
-        total: Ints = self.visits.sum(axis=2)
-        return total
 
     def check_learned(self) -> None:
         """Check that the arrays are consistent and that recalled trajectories were counted."""
@@ -161,11 +153,13 @@ class Counts(Learned):
 
     def _widen(self) -> None:
         slots = min(self._problem.states, self.width + max(1, self.width // 2))
-        self.successors = widened(self.successors, slots)
-        self.counts = widened(self.counts, slots)
+        self.successors, self.counts = (
+            with_slots(self.successors, slots),
+            with_slots(self.counts, slots),
+        )
 
 
-def widened(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
+def with_slots(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:
     """The same array with more slots on its last axis, filled with 0."""
     wide = np.zeros((*array.shape[:-1], slots), dtype=array.dtype)
     wide[..., : array.shape[-1]] = array
@@ -196,14 +190,10 @@ class ConfidenceSet(Learned):
     def __init__(
         self, counts: Counts, log_term: float, radius_scale: float, *, variance: bool = True
     ) -> None:
-        self.counts = counts
-        self.log_term = log_term
-        self._scale = radius_scale
-        self._variance = variance
-        self.lower = np.zeros(counts.counts.shape)
-        self.width = np.zeros(counts.counts.shape)
-        self.unseen = np.ones(counts.visits.shape)
-        self.rest = np.ones(counts.visits.shape)
+        self.counts, self.log_term = counts, log_term
+        self._scale, self._variance = radius_scale, variance
+        self.lower, self.width = np.zeros((2, *counts.counts.shape))
+        self.unseen, self.rest = np.ones((2, *counts.visits.shape))
 
     @property
     def box(self) -> Box:
@@ -238,8 +228,7 @@ class ConfidenceSet(Learned):
         """Compute the box of some rows anew."""
         slots = self.counts.width
         if slots != self.lower.shape[3]:
-            self.lower = widened(self.lower, slots)
-            self.width = widened(self.width, slots)
+            self.lower, self.width = with_slots(self.lower, slots), with_slots(self.width, slots)
         counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, self.box)
 
 
@@ -257,8 +246,7 @@ class EmpiricalModel(Learned):
     deviation: Floats
 
     def __init__(self, counts: Counts, scale: float) -> None:
-        self.counts = counts
-        self._scale = scale
+        self.counts, self._scale = counts, scale
         self.probabilities = np.zeros(counts.counts.shape)
         self.deviation = np.full(counts.visits.shape, scale)
 
@@ -275,7 +263,7 @@ class EmpiricalModel(Learned):
         """Compute some rows anew."""
         slots = self.counts.width
         if slots != self.probabilities.shape[3]:
-            self.probabilities = widened(self.probabilities, slots)
+            self.probabilities = with_slots(self.probabilities, slots)
         tally = self.counts.tally
         counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
 

@@ -37,8 +37,6 @@ Departures: the sum of Q - B is kept and the policy is its softmax, which is the
 update without its underflow. Where K is not given, the radius is valid for any number of episodes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -206,8 +204,7 @@ class DAPO(Learner[PolicyAndSet]):
             delta=self._delta,
             scale=self._scale,
         )
-        self._transitions = transitions
-        self._start = problem.start_probabilities
+        self._transitions, self._start = transitions, problem.start_probabilities
         self._set = None
         if transitions is None:
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)

@@ -38,8 +38,6 @@ Departures (literal=True undoes each of them):
   number of lost records.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
@@ -136,7 +134,7 @@ class Doubling(WrapperBase):
             missing = self.begun - self._waiting.arrived
         if self.begun:
             self.estimate += self.weight + missing
-            if self._outgrown():
+            if self._grow():
                 self._begin_phase()
         if not self.literal:
             self._let_go()
@@ -173,7 +171,7 @@ class Doubling(WrapperBase):
             "forgotten": self._forgotten,
         }
 
-    def _outgrown(self) -> bool:
+    def _grow(self) -> bool:
         """Move to the phase of the current estimate. Returns whether it is a new one."""
         before = self.phase
         self.phase = self._next(self.phase, lambda e: self.estimate > 2.0**e)

@@ -16,8 +16,6 @@ Readings: line 3 always holds for counts of 0; as in the proof (Lemma 5), a coun
 Where the problem is homogeneous, plans pool the steps, and so do these counts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -76,10 +74,8 @@ class Lazy(Ledgered, WrapperBase):
         H, S, A = self.problem.shape
         steps = 1 if self.problem.homogeneous else H
         self._steps: Ints = np.minimum(np.arange(H), steps - 1)
-        self._held = {}
-        self._before = np.zeros((steps, S, A), dtype=np.int64)
-        self._since = np.zeros((steps, S, A), dtype=np.int64)
-        self._epochs = 0
+        self._before, self._since = np.zeros((2, steps, S, A), dtype=np.int64)
+        self._held, self._epochs = {}, 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is due, then the next episode."""

@@ -35,8 +35,6 @@ Departures:
   cover: the weights are those of the policy played, exploration included.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -142,8 +140,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
         self._explore = Learned() if explore is None else explore.start(problem, self._model)
-        self._threshold = math.inf
-        self._explored = 0
+        self._threshold, self._explored = math.inf, 0
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Accept a batch of records: count the paths, then update the policy by the costs."""
@@ -197,7 +194,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         update = self._update_part
         return {
             **super().diagnostics(),
-            **self._seen(),
+            **self._estimates(),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
@@ -212,7 +209,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         part = self._explore_part
         mask = None if part is None else part.mask(self._explore)
         memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
-        return self._mixed(policy, mask), memory
+        return self._with_exploration(policy, mask), memory
 
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
@@ -229,14 +226,14 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         seen = Observation(
             costs.values,
             entry.path,
-            lambda: frozen(self._mixed(policy, played.mask)),
+            lambda: frozen(self._with_exploration(policy, played.mask)),
             model,
             self.begun,
         )
         estimate = frozen(self._cost_part.estimate(self._costs, seen))
         self._update_part.learn(self._update, Arrival(policy, estimate, model))
 
-    def _mixed(self, policy: Floats, mask: Bools | None) -> Floats:
+    def _with_exploration(self, policy: Floats, mask: Bools | None) -> Floats:
         """The policy that is played, exploration included."""
         part = self._explore_part
         return policy if part is None else part.mixed(policy, mask)
@@ -261,13 +258,13 @@ class DelayedOPPO(Learner[PlayedPolicy]):
                 getattr(part, name)(learned, parameters)
         self._threshold = parameters.threshold
 
-    def _seen(self) -> dict[str, float]:
+    def _estimates(self) -> dict[str, float]:
         """The share of rows that were visited, and the policy's cost where costs are estimated."""
         counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
         told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
         if costs is not None and self.information == "bandit":
-            believed = getattr(self._cost_part, "believed", None)
-            costs = None if believed is None else believed(self._costs)
+            means = getattr(self._cost_part, "means", None)
+            costs = None if means is None else means(self._costs)
         if policy is not None and costs is not None:
             told["cost"] = self._model.value(frozen(costs), frozen(policy))
         return told

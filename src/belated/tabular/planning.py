@@ -5,8 +5,6 @@ An occupancy measure gives the probability of every (step, state, action), (H, S
 a state at one step flows out of it at the next.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from belated.core import checks
@@ -105,7 +103,7 @@ def policy_from(measure: object) -> Floats:
         >>> bl.planning.policy_from(measure).shape
         (4, 3, 2)
     """
-    q = _checked(measure)
+    q = _check_measure(measure)
     pairs = q.sum(axis=3) if q.ndim == 4 else q
     mass = pairs.sum(axis=2, keepdims=True)
     uniform = np.full(pairs.shape, 1.0 / pairs.shape[2])
@@ -123,7 +121,7 @@ def transitions_from(measure: object) -> Transitions:
         >>> bl.planning.transitions_from(measure).states
         3
     """
-    q = _checked(measure)
+    q = _check_measure(measure)
     if q.ndim != 4:
         raise ValueError(f"measure must have shape (H, S, A, S), got shape {q.shape}")
     mass = q.sum(axis=3, keepdims=True)
@@ -131,7 +129,7 @@ def transitions_from(measure: object) -> Transitions:
     return Transitions.from_dense(np.divide(q, mass, out=uniform, where=mass > 0.0))
 
 
-def _checked(measure: object) -> Floats:
+def _check_measure(measure: object) -> Floats:
     """Check the shape of a measure, its sums and its flow."""
     q = checks.floats("measure", measure, "(H, S, A) or (H, S, A, S)", (3, 4))
     if q.ndim == 4 and q.shape[1] != q.shape[3]:

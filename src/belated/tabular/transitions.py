@@ -1,7 +1,5 @@
 """Sparse transition probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -35,8 +33,7 @@ class Transitions:
     probabilities: Floats
 
     def __post_init__(self) -> None:
-        shapes = "(T, S, A, W)"
-        probabilities = checks.floats("probabilities", self.probabilities, shapes, (4,))
+        probabilities = checks.floats("probabilities", self.probabilities, "(T, S, A, W)", (4,))
         raw = np.asarray(self.successors)
         if raw.shape != probabilities.shape or raw.dtype.kind not in "iu":
             raise ValueError(

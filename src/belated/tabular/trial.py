@@ -1,7 +1,5 @@
 """A random world with states for the checks of `belated.testing`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

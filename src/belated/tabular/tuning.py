@@ -37,6 +37,7 @@ row of the doubling table is printed; the other rows follow from the requirement
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -129,8 +130,8 @@ class Setting(ABC):
 
     def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
         """The parameters for known K and D."""
-        K, D = self._checked(problem, episodes, total_delay)
-        return self._parameters(problem, self.weight(problem) * K + self._counted(D), D)
+        K, D = self._totals(problem, episodes, total_delay)
+        return self._parameters(problem, self.weight(problem) * K + self._delay_term(D), D)
 
     def phase(self, problem: Problem, N: float) -> Parameters:
         """The parameters of a phase in which kappa K + D is at most N."""
@@ -142,24 +143,15 @@ class Setting(ABC):
         def useful(K: int) -> bool:
             return self.bound(problem, K, mean_delay * K) < problem.horizon * K
 
-        high = 1
-        while not useful(high):
-            if high > 2**62:
-                return high
-            high *= 2
-        low = high // 2  # not useful, or 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if useful(middle) else (middle, high)
-        return high
+        return 1 + bisect_left(range(1, 2**63), True, key=useful)
 
-    def _checked(self, problem: Problem, episodes: int, total_delay: float) -> tuple[int, float]:
+    def _totals(self, problem: Problem, episodes: int, total_delay: float) -> tuple[int, float]:
         """K and D."""
         checks.instance("problem", problem, Problem)
         K = checks.integer("episodes", episodes, 1, checks.MOST)
         return K, checks.real("total_delay", total_delay, 0.0)
 
-    def _counted(self, D: float) -> float:
+    def _delay_term(self, D: float) -> float:
         """The term of a known total delay in N."""
         return D
 

@@ -19,8 +19,6 @@ scale of `Bonus`. With radius_scale = 1 no Q is above the true optimal one, with
 leave ties open, and their bounds hold for every rule.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -126,8 +124,7 @@ class DelayedUCBVI(Learner[bool]):
         self._cost_part, self._explore_part = costs, explore
         self._costs = costs.start(problem)
         self._explore = Learned() if explore is None else explore.start(problem, self._model)
-        self._policy = problem.uniform_policy()
-        self._stale = True
+        self._policy, self._stale = problem.uniform_policy(), True
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, and average the costs whose path is known."""
@@ -146,12 +143,12 @@ class DelayedUCBVI(Learner[bool]):
         if counts is not None:
             told["visited"] = float(np.mean(counts.visits > 0))
         if policy is not None and self._ledger.newest is not None:
-            told["cost"] = self._model.value(self._cost_part.believed(self._costs), frozen(policy))
+            told["cost"] = self._model.value(self._cost_part.means(self._costs), frozen(policy))
         return told
 
     def _next_policy(self) -> tuple[Floats, bool]:
         if self._stale:
-            self._policy = self._planned()
+            self._policy = self._plan()
             self._stale = False
         part = self._explore_part
         played = (
@@ -162,11 +159,11 @@ class DelayedUCBVI(Learner[bool]):
     def _learn(self, entry: Open[bool]) -> None:
         self._cost_part.learn(self._costs, entry.path, entry.costs.values)
 
-    def _planned(self) -> Floats:
+    def _plan(self) -> Floats:
         H, S, A = self.problem.shape
         if isinstance(self._part, Transitions):
             width = self._model.cost_width(self.begun)
-            costs = self._cost_part.lowered(self._costs, width)
+            costs = self._cost_part.lower_bounds(self._costs, width)
             actions, _ = planning.best(self._part.rows, costs, H)
             Q = np.zeros((H, S, A))
             planning.evaluate(self._part.rows, costs, one_hot(actions, A), Q)
@@ -177,7 +174,7 @@ class DelayedUCBVI(Learner[bool]):
                 self._model.rows,
                 self._model.counts.visits,
                 width * self._model.model.deviation,
-                self._cost_part.lowered(self._costs, width),
+                self._cost_part.lower_bounds(self._costs, width),
                 self._costs.visits,
                 H,
             )

@@ -1,7 +1,5 @@
 """Worlds: the true dynamics and costs, which a learner does not see."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,8 +39,9 @@ class MDP:
     problem: Problem = field(init=False)
 
     def __post_init__(self) -> None:
-        hint = " (see Transitions.from_dense)"
-        checks.instance("transitions", self.transitions, Transitions, hint)
+        checks.instance(
+            "transitions", self.transitions, Transitions, " (see Transitions.from_dense)"
+        )
         horizon = checks.integer("horizon", self.horizon, 1)
         steps = self.transitions.steps
         if steps not in (1, horizon):
@@ -60,9 +59,9 @@ class MDP:
         """Play one episode with a policy (H, S, A)."""
         checked = policies.checked("policy", policy, self.problem.shape)
         checks.generator("rng", rng)
-        return self.sampled(checked, rng, checks.episode(episode))
+        return self.sample(checked, rng, checks.episode(episode))
 
-    def sampled(self, policy: Floats, rng: np.random.Generator, episode: int) -> Trajectory:
+    def sample(self, policy: Floats, rng: np.random.Generator, episode: int) -> Trajectory:
         """Play one episode; nothing is checked."""
         uniforms = rng.random(2 * self.horizon + 1)
         start = self.problem.start_probabilities

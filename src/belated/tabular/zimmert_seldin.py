@@ -24,8 +24,6 @@ Departures: a forgotten episode is no longer counted. A single arm is played wit
 For practice, `scale` divides both terms of the regulariser of line 5; 1 is the paper's value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated

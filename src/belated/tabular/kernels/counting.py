@@ -9,17 +9,8 @@ from typing import NamedTuple
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.compiled import njit
 
-
-class Tally(NamedTuple):
-    """Observed transitions: successors, counts (T, S, A, W); known, visits (T, S, A).
-
-    known: the number of slots in use.
-    """
-
-    successors: Indices
-    counts: Ints
-    known: Indices
-    visits: Ints
+Tally = tuple[Indices, Ints, Indices, Ints]
+"""Observed transitions: successors, counts (T, S, A, W); known slots, visits (T, S, A)."""
 
 
 class Box(NamedTuple):
@@ -34,17 +25,22 @@ class Box(NamedTuple):
 
 
 @njit(cache=True)
+def by_row(tally: Tally) -> Tally:
+    """The same arrays by row: successors, counts (R, W); known, visits (R,)."""
+    successors, counts, known, visits = tally
+    flat = (visits.size, counts.shape[3])
+    return successors.reshape(flat), counts.reshape(flat), known.ravel(), visits.ravel()
+
+
+@njit(cache=True)
 def count(tally: Tally, rows: Ints, following: Ints, first: int, amount: int) -> int:
     """Add `amount` to the counts of the transitions first, first + 1, ... of a path.
 
     rows, following: (H,). Stops before the first transition that needs a new slot where none is
     free, and returns its index; returns H when everything is counted.
     """
-    known, visits = tally.known.ravel(), tally.visits.ravel()
-    W = tally.counts.shape[3]
-    successors = tally.successors.reshape((visits.size, W))
-    counts = tally.counts.reshape((visits.size, W))
-    H = len(rows)
+    successors, counts, known, visits = by_row(tally)
+    H, W = len(rows), counts.shape[1]
     for h in range(first, H):
         r = rows[h]
         slot = 0
@@ -71,11 +67,9 @@ def box(tally: Tally, rows: Ints, log_term: float, scale: float, variance: bool,
     observed after this row has probability in [0, unseen]; rest is 1 minus the sum of lower. The
     box of a row without visits is the whole simplex.
     """
-    known, visits = tally.known.ravel(), tally.visits.ravel()
+    _, counts, known, visits = by_row(tally)
+    lower, width = made.lower.reshape(counts.shape), made.width.reshape(counts.shape)
     unseen, rest = made.unseen.ravel(), made.rest.ravel()
-    flat = (visits.size, tally.counts.shape[3])
-    counts, lower = tally.counts.reshape(flat), made.lower.reshape(flat)
-    width = made.width.reshape(flat)
     for r in rows:
         n = visits[r]
         rest[r] = 1.0
@@ -105,9 +99,8 @@ def frequencies(
 
     probabilities: (T, S, A, W); deviation: (T, S, A), the scale itself for unvisited rows.
     """
-    known, visits, deviations = tally.known.ravel(), tally.visits.ravel(), deviation.ravel()
-    flat = (visits.size, tally.counts.shape[3])
-    counts, shares = tally.counts.reshape(flat), probabilities.reshape(flat)
+    _, counts, known, visits = by_row(tally)
+    shares, deviations = probabilities.reshape(counts.shape), deviation.ravel()
     for r in rows:
         n = max(visits[r], 1)
         deviations[r] = scale * (1.0 / math.sqrt(n))

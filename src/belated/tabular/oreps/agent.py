@@ -40,8 +40,6 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 `tuning.oreps`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -121,7 +119,7 @@ class OREPSSetting(Setting):
             return math.inf
         return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
 
-    def _counted(self, D: float) -> float:
+    def _delay_term(self, D: float) -> float:
         return 3.0 * D
 
 
@@ -309,14 +307,14 @@ class DelayedOREPS(Learner[bool]):
         return self._last.policy, True
 
     def _learn(self, entry: Open[bool]) -> None:
-        """Line 5."""
+        """Line 5: collect the costs."""
         costs = self._on_measures(entry.costs.values)
         self._batch = costs if self._batch is None else self._batch + costs
 
     def _first(self) -> Projection:
         """Line 1: the measure nearest to 1 / (S^2 A)."""
         dynamics = self._dynamics()
-        return self._noted(
+        return self._count_solve(
             project(dynamics, initial_reference(dynamics), tolerance=self._tolerance)
         )
 
@@ -331,10 +329,10 @@ class DelayedOREPS(Learner[bool]):
             self._total = self._total + batch
         costs = None if batch is None else self._rate * batch
         moved = project(dynamics, reference, costs, warm=last, tolerance=self._tolerance)
-        self._last = self._noted(moved)
+        self._last = self._count_solve(moved)
         self._batch, self._counted = None, False
 
-    def _noted(self, solved: Projection) -> Projection:
+    def _count_solve(self, solved: Projection) -> Projection:
         self._solves += 1
         self._unconverged += not solved.converged
         return solved

@@ -220,8 +220,7 @@ def lead(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, steps: i
     x, flow = np.zeros(V.shape), np.zeros((H, S))
     factors, carried = np.zeros((H, S, S)), np.zeros((H, S, S))
     value = evaluate(rows, b, c, V, w, flow)
-    fresh = True
-    last = 1.0
+    fresh, last = True, 1.0
     for _ in range(steps):
         if not abs(value) < np.inf:
             break
@@ -254,6 +253,5 @@ def lead(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, steps: i
             evaluate(rows, b, c, V, w, flow)
             break
         value = now
-        fresh = length < 1.0 or most > SLOW
-        last = most
+        fresh, last = length < 1.0 or most > SLOW, most
     return np.inf

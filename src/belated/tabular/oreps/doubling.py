@@ -12,8 +12,6 @@ The paper assumes that K and D are known. Otherwise N = kappa K + D is doubled t
 Departure (literal=True undoes it): f grows until 2^f exceeds the delay, not by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -53,7 +51,7 @@ class DoublingFTRL(Doubling):
         literal: bool = False,
     ) -> None:
         checks.instance("agent", agent, DelayedFTRL)
-        self.totals = _checked(totals)
+        self.totals = _check_totals(totals)
         self.delay_phase = 1
         super().__init__(agent, literal=literal)
 
@@ -71,10 +69,10 @@ class DoublingFTRL(Doubling):
         """The diagnostics of `Doubling`, and f."""
         return {**super().diagnostics(), "delay_phase": self.delay_phase}
 
-    def _outgrown(self) -> bool:
+    def _grow(self) -> bool:
         """Move to the phases of the current estimates. Returns whether one of them is new."""
         before = self.delay_phase
-        grown = self.totals is None and super()._outgrown()
+        grown = self.totals is None and super()._grow()
         self.delay_phase = self._next(before, lambda f: self._waiting.largest >= 2.0**f)
         return grown or before != self.delay_phase
 
@@ -84,7 +82,7 @@ class DoublingFTRL(Doubling):
         self.agent.restart(parameters)
 
 
-def _checked(totals: object) -> tuple[int, float] | None:
+def _check_totals(totals: object) -> tuple[int, float] | None:
     """K and D, or None."""
     if totals is None:
         return None

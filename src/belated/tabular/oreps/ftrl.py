@@ -35,8 +35,6 @@ Departures: that reading; u is computed from the policy, so that it is exact wha
 the solver. `tuning.ftrl` has the paper's constants and rates for practice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +48,7 @@ from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries, Rows
 from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
-from belated.tabular.oreps.projection import entropies_of, merged
+from belated.tabular.oreps.projection import entropies_of, merge_repeats
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
@@ -92,7 +90,7 @@ class FTRLSetting(Setting):
         self, problem: Problem, episodes: int, total_delay: float, max_delay: float
     ) -> Parameters:
         """The paper's constants for known K, D and largest delay."""
-        K, D = self._checked(problem, episodes, total_delay)
+        K, D = self._totals(problem, episodes, total_delay)
         rows = self.weight(problem) * K
         return self.printed(problem, rows + D, rows, max_delay)
 
@@ -201,7 +199,7 @@ class DelayedFTRL(Learner[Occupancy]):
         )
         H, S, A = problem.shape
         self._start = problem.start_probabilities
-        p = merged(transitions.rows)
+        p = merge_repeats(transitions.rows)
         self._entropy: Floats = np.broadcast_to(entropies_of(p), (H, S, A))
         ways = np.sum(p > 0.0, axis=3, dtype=np.float64)
         self._ways: Floats = np.broadcast_to(S if impossible else ways, (H, S, A))

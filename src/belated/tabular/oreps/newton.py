@@ -147,8 +147,7 @@ def choose_law(
     p[:] = 0.0
     log_p[:] = -np.inf
     top, total = exponentials(w, free, log_p)  # log_p holds exp(w - top) until the end
-    scale = 1.0
-    multiplier = 0.0  # log p = w + multiplier for the free variables
+    scale, multiplier = 1.0, 0.0  # log p = w + multiplier for the free variables
     for _ in range(4):  # more than one round only where rounding has pegged too much
         for _ in range(S + 1):
             if total < 1e-30:  # the largest weights are pegged: measure the others from a new top
@@ -235,8 +234,7 @@ def evaluate_rows(
     weights, low, high = np.empty(S), np.empty(S), np.empty(S)
     # backward over the steps, since phi(h) needs V(h + 1)
     for h in range(H - 1, -1, -1):
-        t = min(h, law.shape[0] - 1)
-        r = min(h, unseen.shape[0] - 1)
+        t, r = min(h, law.shape[0] - 1), min(h, unseen.shape[0] - 1)
         for s in range(S):
             if not reach[h, s]:
                 # out of reach: nothing to solve, and the uniform policy
@@ -303,8 +301,7 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
             value += d[0, s] * (log_start[s] + W[0, s])
             lowest = min(lowest, log_start[s])
     for h in range(1, H):
-        t = min(h - 1, T - 1)
-        u = min(h - 1, law.shape[0] - 1)
+        t, u = min(h - 1, T - 1), min(h - 1, law.shape[0] - 1)
         # d(h) = sum over rows of d(h - 1) pi p, as plain numbers
         d[h, :] = 0.0
         for s in range(S):
@@ -394,11 +391,9 @@ def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
     _, _, log_pi, _, log_d, d, _ = point
     S, A, slots = post.shape
     T, states, actions, _ = successors.shape
-    t = min(h, T - 1)
-    u = min(h, law.shape[0] - 1)
+    t, u = min(h, T - 1), min(h, law.shape[0] - 1)
     # the posterior divides by d(h + 1); tiny densities are divided by in logarithms
-    small = False
-    inverse = np.zeros(S)
+    small, inverse = False, np.zeros(S)
     for y in range(S):
         if reach[h + 1, y]:
             if log_d[h + 1, y] < -600.0:
@@ -504,8 +499,7 @@ def direction_by_gradients(
     p = r.copy()
     size = sum_of_products(r, r, d)
     goal = forcing * forcing * size
-    done = False
-    iterations = 0
+    done, iterations = False, 0
     while iterations < limit:
         # stop once |r| <= forcing |m|, both under d
         if size <= goal:
@@ -612,8 +606,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     pivot = np.zeros((S, S))
     system = np.zeros((S, S + 1))
     most = 2 * S * A if box else S
-    left = np.zeros((most, S))
-    right = np.zeros((most, S))
+    left, right = np.zeros((most, S)), np.zeros((most, S))
     for h in range(H):
         # `pivot` holds M of this step here, built from the rows of the step before
         if h > 0:
@@ -633,8 +626,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                 for s in range(S):
                     total += origin[s, y] * (offset[h - 1, s] + m[h - 1, s])
                 system[y, S] = total
-        t = min(h, T - 1)
-        u = min(h, law.shape[0] - 1)
+        t, u = min(h, T - 1), min(h, law.shape[0] - 1)
         system[:, :S] = 0.0
         origin[:] = 0.0
         # stage 2: P of this step (to be carried on), and K of the next one
@@ -691,8 +683,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     slope = 0.0
     x[:] = 0.0
     for h in range(H - 1, 0, -1):
-        t = min(h, T - 1)
-        u = min(h, law.shape[0] - 1)
+        t, u = min(h, T - 1), min(h, law.shape[0] - 1)
         for s in range(S):
             if not reach[h, s]:
                 continue

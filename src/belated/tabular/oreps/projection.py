@@ -137,7 +137,7 @@ def initial_reference(dynamics: Dynamics) -> Floats:
     uniform = -np.log(S * S * A)
     if not isinstance(dynamics.laws, Rows):
         return np.full((H, S, A, S), uniform)
-    entropies = entropies_of(merged(dynamics.laws))
+    entropies = entropies_of(merge_repeats(dynamics.laws))
     return np.ascontiguousarray(np.broadcast_to(uniform + entropies, (H, S, A)))
 
 
@@ -147,7 +147,7 @@ def entropies_of(p: Floats) -> Floats:
     return entropies
 
 
-def merged(rows: Rows) -> Floats:
+def merge_repeats(rows: Rows) -> Floats:
     """Probabilities (T, S, A, W) with repeated next states of a row merged into one slot."""
     successors, probabilities = rows
     order = np.argsort(successors, axis=3, kind="stable")

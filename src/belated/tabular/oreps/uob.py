@@ -39,14 +39,12 @@ Departures: counts are pooled over the steps before the last where the problem i
 first state may be random; where K is not given, L is valid for any number of episodes.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -205,14 +203,11 @@ def layered(problem: Problem) -> int:
     return 2 + (problem.horizon - 1) * problem.states
 
 
-class PolicyOfEpoch(NamedTuple):
-    """What is remembered of an episode: its policy (H, S, A), and the number of its epoch."""
-
-    policy: Policy
-    epoch: Count
+PolicyAndEpoch = tuple[Policy, Count]
+"""What is remembered of an episode: its policy (H, S, A), and the number of its epoch."""
 
 
-class UOBREPS(Learner[PolicyOfEpoch]):
+class UOBREPS(Learner[PolicyAndEpoch]):
     """Mirror descent with upper occupancy bounds.
 
     The module describes the algorithm.
@@ -238,7 +233,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
     _counts: Counts
     _last_visits: Annotated[Ints, Entries(low=0)]  # (S, A), of the last step
     _epochs: dict[int, Epoch]  # the current one, and those that open episodes need
-    _played: PolicyOfEpoch | None  # what the newest episode played
+    _played: PolicyAndEpoch | None  # what the newest episode played
     _measure: Projection | None  # None: the first one is still to be computed
     _batch: Estimates | None  # (H, S, A), the estimates that have not moved the measure
     _rate: Annotated[float, Entries(low=0.0)]
@@ -277,9 +272,8 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         self._counts = Counts(problem, steps=problem.horizon - 1)
         self._last_visits = np.zeros(problem.shape[1:], dtype=np.int64)
         self._played = self._measure = self._batch = None
-        self._rate, self._exploration = rate, exploration
+        self._rate, self._exploration, self._epochs = rate, exploration, {}
         self._solves = self._unconverged = 0
-        self._epochs = {}
         self._begin_epoch(1)
 
     @property
@@ -333,36 +327,37 @@ class UOBREPS(Learner[PolicyOfEpoch]):
 
     def check_learned(self) -> None:
         """Check that every set that an episode needs is there."""
-        for memory in self._memories():
-            if memory.epoch not in self._epochs:
-                raise ValueError(f"epochs must have the one of every episode, got {memory.epoch}")
+        for _, epoch in self._memories():
+            if epoch not in self._epochs:
+                raise ValueError(f"epochs must have the one of every episode, got {epoch}")
 
-    def _memories(self) -> list[PolicyOfEpoch]:
+    def _memories(self) -> list[PolicyAndEpoch]:
         """What the open episodes and the newest one have played."""
         memories = [entry.memory for entry in self._ledger] + [self._played]
         return [memory for memory in memories if memory is not None]
 
-    def _next_policy(self) -> tuple[Floats, PolicyOfEpoch]:
+    def _next_policy(self) -> tuple[Floats, PolicyAndEpoch]:
         if self._measure is None:
             self._measure = self._first()
-        fresh = self._doubled()
+        fresh = self._has_doubled()
         if fresh:
             self._begin_epoch(self._epoch.number + 1)
         if fresh or self._batch is not None:
-            self._measure = self._moved(self._measure)
+            self._measure = self._next_measure(self._measure)
         policy, number, played = self._measure.policy, self._epoch.number, self._played
-        if played is None or played.policy is not policy or played.epoch != number:
-            self._played = played = PolicyOfEpoch(policy, number)
+        if played is None or played[0] is not policy or played[1] != number:
+            self._played = played = (policy, number)
         return policy, played
 
-    def _upper(self, played: PolicyOfEpoch, states: Ints, actions: Ints) -> Floats:
+    def _upper(self, played: PolicyAndEpoch, states: Ints, actions: Ints) -> Floats:
         """Line 3 on a path: u (H,) of its states (H + 1,) and actions (H,)."""
-        box, start = self._epochs[played.epoch].box, self.problem.start_probabilities
-        reach = optimism.upper_occupancy(box, played.policy, start, states)
-        bound: Floats = reach * played.policy[np.arange(len(actions)), states[:-1], actions]
+        policy, epoch = played
+        box, start = self._epochs[epoch].box, self.problem.start_probabilities
+        reach = optimism.upper_occupancy(box, policy, start, states)
+        bound: Floats = reach * policy[np.arange(len(actions)), states[:-1], actions]
         return bound
 
-    def _learn(self, entry: Open[PolicyOfEpoch]) -> None:
+    def _learn(self, entry: Open[PolicyAndEpoch]) -> None:
         """Line 5 for an episode."""
         played, path, costs = entry.memory, entry.path, entry.costs
         assert played is not None
@@ -374,7 +369,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         at = (np.arange(self.problem.horizon), path.states[:-1], path.actions)
         self._batch[at] += costs.values / (bound + self._exploration)
 
-    def _doubled(self) -> bool:
+    def _has_doubled(self) -> bool:
         """Line 7: whether the visits of some pair have doubled in this epoch."""
         epoch = self._epoch
         pairs = ((self._counts.visits, epoch.counts.visits), (self._last_visits, epoch.last))
@@ -382,7 +377,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
 
     def _begin_epoch(self, number: int) -> None:
         """Begin an epoch, and drop those that no episode needs any more."""
-        needed = {memory.epoch for memory in self._memories()}
+        needed = {epoch for _, epoch in self._memories()}
         self._epochs = {k: epoch for k, epoch in self._epochs.items() if k in needed}
         counts, last = copy.deepcopy(self._counts), self._last_visits.copy()
         scale = self._radius_scale
@@ -398,13 +393,13 @@ class UOBREPS(Learner[PolicyOfEpoch]):
         """Line 1, or in a later phase the nearest measure to it in the current set."""
         dynamics = self._epoch.dynamics
         reference = initial_reference(dynamics)
-        return self._noted(project(dynamics, reference, tolerance=TOLERANCE, fine=FINE))
+        return self._count_solve(project(dynamics, reference, tolerance=TOLERANCE, fine=FINE))
 
-    def _moved(self, last: Projection) -> Projection:
-        """Line 8."""
+    def _next_measure(self, last: Projection) -> Projection:
+        """Line 8: the measure after the collected estimates."""
         cost = None if self._batch is None else self._rate * self._batch
         self._batch = None
-        return self._noted(
+        return self._count_solve(
             project(
                 self._epoch.dynamics,
                 last.log_measure,
@@ -415,7 +410,7 @@ class UOBREPS(Learner[PolicyOfEpoch]):
             )
         )
 
-    def _noted(self, solved: Projection) -> Projection:
+    def _count_solve(self, solved: Projection) -> Projection:
         self._solves += 1
         self._unconverged += not solved.converged
         return solved

@@ -11,8 +11,6 @@
 Your own parts need not declare anything; then they are not checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

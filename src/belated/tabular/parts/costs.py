@@ -225,13 +225,13 @@ class Averaged(CostsPart):
 
     def estimate(self, learned: RunningMeans, seen: Observation) -> Floats:
         """The present means, lowered by their deviation."""
-        return self.lowered(learned, seen.model.cost_width(seen.begun))
+        return self.lower_bounds(learned, seen.model.cost_width(seen.begun))
 
-    def believed(self, learned: RunningMeans) -> Floats:
+    def means(self, learned: RunningMeans) -> Floats:
         """The means, 0 in unvisited rows."""
-        return self.lowered(learned, 0.0)
+        return self.lower_bounds(learned, 0.0)
 
-    def lowered(self, learned: RunningMeans, width: float) -> Floats:
+    def lower_bounds(self, learned: RunningMeans, width: float) -> Floats:
         """Means minus scale * width / sqrt(visits), at least 0, and 0 in unvisited rows."""
         n = np.maximum(learned.visits, 1)
         low = np.maximum(learned.sums / n - self.scale * width / np.sqrt(n), 0.0)

@@ -69,7 +69,7 @@ class FewVisits:
 
     def mask(self, learned: Mask) -> Bools | None:
         """The current mask (T, S), shared as long as it does not change; None when empty."""
-        mask: Bools = learned.counts.state_visits() <= learned.threshold
+        mask: Bools = learned.counts.visits.sum(axis=2) <= learned.threshold
         if not mask.any():
             learned.mask = None
         elif learned.mask is None or not np.array_equal(mask, learned.mask):

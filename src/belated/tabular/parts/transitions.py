@@ -150,7 +150,7 @@ class Confidence:
                 'Confidence(sets="printed") has no effect on importance weights, whose sets are '
                 "those of the beginning of their episode; leave it out"
             )
-        return PrintedModel(problem, self, Counts(problem, recall=True))
+        return ConfidenceModel(problem, self, Counts(problem, recall=True))
 
     def log_term(self, problem: Problem, begun: int) -> float:
         """L, the log term of the radius, given the number of episodes begun."""
@@ -210,25 +210,26 @@ class KnownModel(Model):
         """The true transitions."""
         return self._transitions.rows
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self  # it is immutable
-
 
 class ConfidenceModel(Model):
-    """The most favourable transitions of a confidence set."""
+    """The most favourable transitions of a confidence set.
+
+    The set in use is the newest one, or with `Confidence(sets="printed")` that of the paper's
+    pseudo-code, which updates the counts to n^{k+1} at the end of episode k, then uses the set of
+    n^k: without the arrivals at the end of this episode.
+    """
 
     _newest: ConfidenceSet
+    _begun: Count
+    _before: Count  # trajectories that had arrived when the current episode began
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem)
-        self._part = part
-        self.delta = part.delta
+        self._part, self.delta = part, part.delta
+        self._printed = part.sets == "printed"
         self._newest = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
-
-    @property
-    def set(self) -> ConfidenceSet:
-        """The set in use."""
-        return self._newest
+        self._begun = self._before = 0
+        self.set = self._newest  # the set in use
 
     @property
     def counts(self) -> Counts:
@@ -237,32 +238,43 @@ class ConfidenceModel(Model):
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
+        if begun != self._begun:
+            self._begun, self._before = begun, self.arrived
         for path in paths:
             self._newest.add(path)
-        if paths:
+        if paths or self._printed:
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
         """Set the radius for this many episodes begun."""
         self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
+        self.set = self._newest.as_of(self._before) if self._printed else self._newest
 
     def as_of(self, arrived: int) -> Self:
         """The model whose set is that of the time, with the current radius."""
         past = copy.copy(self)
-        past._newest = self._newest.as_of(arrived)
+        past.set = self._newest.as_of(arrived)
         return past
 
     def keep_from(self, arrived: int) -> None:
         """Drop the trajectories that need not be subtracted any more."""
-        self.counts.recall_from(arrived)
+        self.counts.recall_from(min(arrived, self._before) if self._printed else arrived)
+
+    def check_learned(self) -> None:
+        """Check that the set in use can be computed."""
+        earliest = self.counts.earliest if self._printed else 0
+        checks.integer("before", self._before, earliest, self.arrived)
+        self.set = self._newest.as_of(self._before) if self._printed else self._newest
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add the smallest Q over the set."""
-        self._backward(costs, policy, total)
+        H, S, _ = self._problem.shape
+        optimism.confident(self.set.box, costs, policy, total, np.zeros(S), H)
 
     def value(self, costs: Floats, policy: Floats) -> float:
         """The smallest value over the set."""
-        first = self._backward(costs, policy, NO_TOTAL)
+        H, S, _ = self._problem.shape
+        first = optimism.confident(self.set.box, costs, policy, NO_TOTAL, np.zeros(S), H)
         return float(self._problem.start_probabilities @ first)
 
     def reach(self, policy: Floats, states: Ints) -> Floats:
@@ -275,60 +287,6 @@ class ConfidenceModel(Model):
         """radius_scale * sqrt(L / 2)."""
         return self._part.hoeffding(self._problem, max(begun, self.arrived))
 
-    def _backward(self, costs: Floats, policy: Floats, total: Floats) -> Floats:
-        last = np.zeros(self._problem.states)
-        values: Floats = optimism.confident(
-            self.set.box, costs, policy, total, last, self._problem.horizon
-        )
-        return values
-
-
-class PrintedModel(ConfidenceModel):
-    """The set of the paper's pseudo-code: without the arrivals at the end of this episode.
-
-    The pseudo-code updates the counts to n^{k+1} at the end of episode k, then uses the set of n^k.
-    """
-
-    _begun: Count
-    _before: Count  # trajectories that had arrived when the current episode began
-
-    def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
-        super().__init__(problem, part, counts)
-        self._begun = self._before = 0
-        self._past: ConfidenceSet | None = None
-
-    @property
-    def set(self) -> ConfidenceSet:
-        """The set at the beginning of the episode."""
-        if self._past is None:
-            self._past = self._newest.as_of(self._before)
-        return self._past
-
-    def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count the trajectories; the set stays that of the time before they arrived."""
-        if begun != self._begun:
-            self._begun, self._before = begun, self.arrived
-        for path in paths:
-            self._newest.add(path)
-        self.retune(begun)
-
-    def retune(self, begun: int) -> None:
-        """Set the radius for this number of episodes begun."""
-        super().retune(begun)
-        self._past = None
-
-    def as_of(self, arrived: int) -> Self:
-        """Itself: the current set is used for every episode."""
-        return self
-
-    def keep_from(self, arrived: int) -> None:
-        """Drop the trajectories that need not be subtracted any more."""
-        self.counts.recall_from(min(arrived, self._before))
-
-    def check_learned(self) -> None:
-        """Check that the set at the beginning of the episode can be computed."""
-        checks.integer("before", self._before, self.counts.earliest, self.arrived)
-
 
 class DoubledModel(ConfidenceModel):
     """Sets that are computed anew when the visits of some row have doubled.
@@ -338,29 +296,23 @@ class DoubledModel(ConfidenceModel):
     that arrived after it began.
     """
 
-    _counts: Counts
     _epochs: dict[int, ConfidenceSet]  # by the number of trajectories at its start; oldest first
 
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
-        super().__init__(problem, part, copy.deepcopy(counts))
-        self._counts = counts
-        self._epochs = {0: self._newest}
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions, all of them."""
-        return self._counts
+        super().__init__(problem, part, counts)
+        self.set = copy.deepcopy(self._newest)
+        self._epochs = {0: self.set}
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories; make a new set if the visits of some row have doubled."""
         for path in paths:
-            self._counts.add(path)
-        visits, before = self._counts.visits, self.set.counts.visits
+            self._newest.add(path)
+        visits, before = self.counts.visits, self.set.counts.visits
         if paths and np.any((visits >= 2 * before) & (visits > before)):
             term = self._part.log_term(self._problem, max(begun, self.arrived))
-            self._newest = ConfidenceSet(copy.deepcopy(self._counts), term, self._part.radius_scale)
-            self._newest.refresh(np.arange(visits.size))
-            self._epochs[self.arrived] = self._newest
+            self.set = ConfidenceSet(copy.deepcopy(self.counts), term, self._part.radius_scale)
+            self.set.refresh(np.arange(visits.size))
+            self._epochs[self.arrived] = self.set
 
     def retune(self, begun: int) -> None:
         """Do nothing: a set keeps the radius of the time when it was made."""
@@ -368,7 +320,7 @@ class DoubledModel(ConfidenceModel):
     def as_of(self, arrived: int) -> Self:
         """The model whose set was in use after the first `arrived` trajectories."""
         past = copy.copy(self)
-        past._newest = self._epochs[self._start_of(arrived)]
+        past.set = self._epochs[self._start_of(arrived)]
         return past
 
     def keep_from(self, arrived: int) -> None:
@@ -378,7 +330,7 @@ class DoubledModel(ConfidenceModel):
 
     def check_learned(self) -> None:
         """Check that there is a set, and use the newest one."""
-        self._newest = self._epochs[max(self._epochs, default=0)]
+        self.set = self._epochs[max(self._epochs, default=0)]
 
     def _start_of(self, arrived: int) -> int:
         """The start of the epoch that contains this number of trajectories."""
@@ -398,9 +350,7 @@ class FrequencyModel(Model):
         self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
     ) -> None:
         super().__init__(problem)
-        self.delta = delta
-        self._scale = scale
-        self._free = free
+        self.delta, self._scale, self._free = delta, scale, free
         self.model = EmpiricalModel(Counts(problem), scale)
 
     @property

@@ -115,7 +115,7 @@ class Softmax:
     def policy(self, learned: SumOfQ, outlook: Outlook) -> Floats:
         """The policy (H, S, A) for the episode that begins now: the softmax of the sum."""
         rates = self._next_rates(learned, outlook.missing)
-        if learned.stale or (learned.moved and not _same(rates, learned.rates)):
+        if learned.stale or (learned.moved and not np.array_equal(rates, learned.rates)):
             policy = np.empty(learned.problem.shape)
             weights.softmax(learned.total, rates, policy)
             learned.policy = frozen(policy)
@@ -187,10 +187,6 @@ class SumOfQ(Learned):
         self.constant = rate
         self.pending = 0
         self.stale = self.moved = False
-
-
-def _same(rates: Floats, before: Floats) -> bool:
-    return rates is before or np.array_equal(rates, before)
 
 
 SOFTMAX = Softmax()

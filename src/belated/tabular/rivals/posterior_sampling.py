@@ -9,8 +9,6 @@ arrives; until then episodes sample from the older one. The draws of an episode 
 seed and the episode number.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from belated.core import checks
@@ -74,7 +72,7 @@ class PosteriorSampling(Learner[bool]):
 
     def _next_policy(self) -> tuple[Floats, bool]:
         H, S, A = self.problem.shape
-        p, costs = self._drawn()
+        p, costs = self._draw()
         values = np.zeros(S)
         q = np.zeros((H, S, A))
         for h in range(H - 1, -1, -1):
@@ -82,7 +80,7 @@ class PosteriorSampling(Learner[bool]):
             values = q[h].min(axis=1)
         return greedy(q), True
 
-    def _drawn(self) -> tuple[Floats, Floats]:
+    def _draw(self) -> tuple[Floats, Floats]:
         """Transitions (1 or H, S, A, S) and mean costs (1 or H, S, A) from the posterior."""
         rng = generator(self._seed, self.begun)
         weights = rng.standard_gamma(self._counts + 1.0 / self.problem.states)

@@ -7,8 +7,6 @@ Costs between 0 and 1 count as a fraction of a success. The draws of an episode 
 seed and the episode number.
 """
 
-from __future__ import annotations
-
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.episodes import Learner, Open, generator
