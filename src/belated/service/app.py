@@ -1,7 +1,8 @@
 """The HTTP interface: one table of operations, which OpenAPI and the routes are made from.
 
 The application speaks ASGI itself: a request is checked by the gate, read, routed by the parts of
-its path, and answered by one function. A framework took as long as storing a decision.
+its path, and answered by one function. The layers of a framework, which did the same, took a
+noticeable part of the processor time of a decision (benchmarks/SERVICE.md).
 
 After the answer to a request that the gate rejects, the rest of its body is received and dropped,
 up to a limit. A connection that is closed over unread bytes is reset, and the reset can overtake
