@@ -10,7 +10,7 @@ import belated
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
     "core": (2388, 46, 6.15),
-    "tabular": (4952, 82, 6.35),
+    "tabular": (4948, 82, 6.35),
     "linear": (2874, 17, 7.25),
     "lab": (2453, 24, 7.49),
     "service": (3236, 53, 6.06),

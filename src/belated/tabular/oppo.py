@@ -203,8 +203,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     def _next_policy(self) -> tuple[Floats, PlayedPolicy]:
         missing = self._waiting.begin()
-        coming = min(float(missing), self._waiting.mean_delay)
-        outlook = Outlook(missing, coming)
+        outlook = Outlook(missing, min(float(missing), self._waiting.mean_delay))
         policy = frozen(self._update_part.policy(self._update, outlook))
         part = self._explore_part
         mask = None if part is None else part.mask(self._explore)

@@ -51,9 +51,8 @@ class MDP:
         problem = Problem(
             self.transitions.states, self.transitions.actions, horizon, self.start, steps == 1
         )
-        object.__setattr__(self, "horizon", horizon)
-        object.__setattr__(self, "start", problem.start)
-        object.__setattr__(self, "problem", problem)
+        for name, value in (("horizon", horizon), ("start", problem.start), ("problem", problem)):
+            object.__setattr__(self, name, value)
 
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""

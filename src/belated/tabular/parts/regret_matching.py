@@ -123,8 +123,7 @@ class Regrets(Learned):
     moved: bool
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+        self.problem, self.policy = problem, problem.uniform_policy()
         self.regrets, self.hints = np.zeros(problem.shape), np.zeros(problem.shape)
-        self.policy = problem.uniform_policy()
         self.coming = 0.0
         self.stale = self.moved = False

@@ -184,8 +184,7 @@ class SumOfQ(Learned):
         self.total = np.zeros(problem.shape)
         self.policy = problem.uniform_policy()
         self.rates = frozen(np.zeros(1))
-        self.constant = rate
-        self.pending = 0
+        self.constant, self.pending = rate, 0
         self.stale = self.moved = False
 
 
