@@ -1,12 +1,13 @@
-"""What `recommend` learns in 2,500 episodes, beside posterior sampling.
+"""What `recommend` learns in 2,000 episodes; the suite has its rivals.
 
-python benchmarks/practice.py               all tables, to benchmarks/PRACTICE.md; half an hour
-python benchmarks/practice.py bandit full   some scores only: bandit, deep, full, deep_full, lost
-python benchmarks/practice.py bandit 100    the same on other worlds: seeds from 100 on
+python -m benchmarks.practice               all tables, to benchmarks/PRACTICE.md; a quarter hour
+python -m benchmarks.practice bandit full   some scores only: bandit, deep, full, deep_full, lost
+python -m benchmarks.practice bandit 100    the same on other worlds: seeds from 100 on
 
 Every score is kept in benchmarks/out/practice.json, so that a broken run continues. Worlds were set
-up after the agents were fixed, five seeds each. A score is (cost - best fixed policy) / (uniform
-play - best fixed policy), from exact expected costs, in expectation over the noise of the costs.
+up after the agents were fixed, ten seeds each. A score is (cost - best
+fixed policy) / (uniform play - best fixed policy), from exact expected costs, in expectation over
+the noise of the costs.
 """
 
 import fcntl
@@ -20,12 +21,11 @@ import numpy as np
 from rich.progress import track
 
 import belated as bl
-from belated.tabular.rivals import PosteriorSampling
 
 HERE = Path(__file__).parent
 KEPT = HERE / "out" / "practice.json"
-EPISODES = 2500
-SEEDS = 5
+EPISODES = 2000
+SEEDS = 10
 
 Case = tuple[bl.World, bl.delays.DelayModel]
 
@@ -140,10 +140,7 @@ def recommended(information: str) -> Make:
     return lambda problem, D, seed: bl.recommend(problem, information=information, seed=seed)
 
 
-BANDIT: dict[str, Make] = {
-    "recommend": recommended("bandit"),
-    "PSRL": lambda problem, D, seed: PosteriorSampling(problem, seed=seed),
-}
+BANDIT: dict[str, Make] = {"recommend": recommended("bandit")}
 FULL: dict[str, Make] = {"recommend": recommended("full")}
 
 
@@ -164,9 +161,9 @@ def once(key: str, compute: Callable[[], float]) -> float:
 
 def scores(
     what: str, makes: dict[str, Make], cases: Iterable[Callable[..., Case]], first: int
-) -> dict[str, list[float]]:
-    """Mean score over the seeds from the first on, case by case, for every agent."""
-    found: dict[str, list[float]] = {name: [] for name in makes}
+) -> dict[str, list[list[float]]]:
+    """Scores of the seeds from the first on, case by case, for every agent."""
+    found: dict[str, list[list[float]]] = {name: [] for name in makes}
     for number, case in enumerate(track(list(cases), description=what)):
 
         def score(make: Make, seed: int, case=case, number=number) -> float:
@@ -181,7 +178,7 @@ def scores(
                 once(f"{what} {case.__name__} {name} {seed}", partial(score, make, seed))
                 for seed in range(first, first + SEEDS)
             ]
-            found[name].append(float(np.mean(each)))
+            found[name].append(each)
     return found
 
 
@@ -212,14 +209,17 @@ def lost_feedback() -> list[str]:
     return lines
 
 
-def table(found: dict[str, list[float]], cases: Iterable[Callable[..., Case]]) -> list[str]:
-    names = list(found)
-    lines = ["| case | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+def table(found: dict[str, list[list[float]]], cases: Iterable[Callable[..., Case]]) -> list[str]:
+    """Means over seeds with their standard errors."""
+    lines = ["| case | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
+    means = {name: [float(np.mean(each)) for each in own] for name, own in found.items()}
     for i, case in enumerate(cases):
-        cells = " | ".join(f"{found[name][i]:.2f}" for name in names)
+        errors = [np.std(own[i], ddof=1) / len(own[i]) ** 0.5 for own in found.values()]
+        shown = zip(means.values(), errors, strict=True)
+        cells = " | ".join(f"{mean[i]:.2f} ± {error:.2f}" for mean, error in shown)
         lines.append(f"| {case.__name__.replace('_', ' ')} | {cells} |")
     for word, function in (("worst", max), ("mean", np.mean)):
-        cells = " | ".join(f"{function(found[name]):.2f}" for name in names)
+        cells = " | ".join(f"{function(mean):.2f}" for mean in means.values())
         lines.append(f"| **{word}** | {cells} |")
     return lines
 
@@ -250,17 +250,16 @@ def main(given: list[str]) -> None:
         return
     text = [
         "# Learning in practice\n",
-        "Written by `python benchmarks/practice.py`.\n",
+        "Written by `python -m benchmarks.practice`.\n",
         f"(cost - best fixed policy) / (uniform play - best fixed policy) over {EPISODES:,} "
         f"episodes, mean of {SEEDS} seeds. 1 is uniform "
         "play, 0 the best fixed policy in hindsight; below 0 an agent follows changes that no "
         "fixed policy can. Transitions are unknown and paths come with the costs. "
-        "With so few seeds, differences below about 0.02 say little, and those on `hidden` say "
-        "less. All is in expectation over the noise of the costs.\n",
+        "After a score comes its standard error. All is in expectation over the noise of the "
+        "costs.\n",
         *listed(CASES),
         "\n## Bandit feedback\n",
-        "`recommend` is told the size of the problem and nothing else. PSRL is posterior sampling. "
-        "0.2.0 is what that version recommended.\n",
+        "`recommend` is told the size of the problem and nothing else.\n",
         *made["bandit"],
         "\n## Deep exploration, faint differences\n",
         "Bandit feedback too.\n",

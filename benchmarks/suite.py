@@ -64,19 +64,6 @@ Hedge is Delayed OPPO, the paper's algorithm, with its learning rate for the del
 GUARANTEE = Learner("guarantee", part("recommended", aim="guarantee"))
 SEEN = ("4 arms, rare late successes", "rare late successes")
 """Cases whose delays depend on the outcome, so that the total delay is not known in advance."""
-STRONGEST = (
-    "recommended",
-    "PSRL",
-    "PSRL, forget 0.999",
-    "PSRL, forget 0.99",
-    "Q-learning",
-    "UCBVI, bonus 0.3",
-    "UCBVI of 20 lines",
-    "Lazy UCBVI",
-    "Zimmert-Seldin",
-    *(learner.name for learner in FULL),
-)
-"""The recommended agent and its strongest rivals."""
 LARGE = ("the paper's grid", "400 states")
 """Cases that are too large for agents with bounds or measures over all states and steps."""
 
@@ -127,18 +114,6 @@ def suite() -> Experiment:
         "cases with full information (named so). Only Hedge is told the delays.",
         EPISODES,
         3,
-    )
-
-
-def suite_strongest() -> Experiment:
-    """The suite with a short list of agents and more seeds."""
-    whole = suite()
-    return dataclasses.replace(
-        whole,
-        name="suite-strongest",
-        title="The suite: the recommended agent and its strongest rivals",
-        agents=tuple(learner for learner in whole.agents if learner.name in STRONGEST),
-        seeds=5,
     )
 
 

@@ -1,15 +1,18 @@
 """The tables of docs/suite.md, the table of the README and the figure.
 
-    belated run benchmarks.suite:suite_strongest
-    python docs/suite.py out/suite-strongest
+    belated run benchmarks.suite:suite --seeds 5
+    python docs/suite.py out/suite
 
-takes the results, which may be in several directories: scores by seed go to docs/suite.csv, the
-figure to docs/suite.png, tables to the pages. Without a directory figure and tables are made again
-from the scores.
+takes the results: score and processor time of every run go to docs/suite.csv, the figure to
+docs/suite.png, tables to the pages. Without a directory figure and tables are made again from the
+scores.
 """
 
 import csv
+import dataclasses
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -19,39 +22,51 @@ import tables
 from benchmarks import suite
 from scipy import stats
 
-from belated.lab import named, rows
+from belated.lab import Learner, Results, named, rows
 
 DOCS = Path(__file__).parent
 PAGE, SCORES, FIGURE = (DOCS / f"suite{ending}" for ending in (".md", ".csv", ".png"))
 README = DOCS.parent / "README.md"
 OURS = suite.RECOMMENDED.name
-EXPERIMENT = "benchmarks.suite:suite_strongest"
+EXPERIMENT = "benchmarks.suite:suite"
+SEEDS = 5
 LEVEL = 0.95
 
 Scores = dict[str, dict[str, list[float]]]
 """Scores by agent and case, one per seed."""
 
 
-def gather(directories: list[Path]) -> None:
-    """Write the score of every run, in expectation over the noise of the costs too."""
+def gather(directory: Path) -> None:
+    """Write score, in expectation over the noise of the costs too, and time of every run."""
     columns = [pl.col(f"mean_{name}").sum() for name in ("value", "comparator", "uniform")]
-    found = (
-        pl.concat([rows(one) for one in directories])
-        .group_by("case", "agent", "seed")
-        .agg(*columns)
-    )
+    found = rows(directory).group_by("case", "agent", "seed").agg(*columns)
     own, best, uniform = (pl.col(f"mean_{name}") for name in ("value", "comparator", "uniform"))
     found = found.with_columns(score=(own - best) / (uniform - best))
     known = {(r["case"], r["agent"], r["seed"]): r["score"] for r in found.to_dicts()}
-    whole = named(EXPERIMENT)
+    whole = dataclasses.replace(named(EXPERIMENT), seeds=SEEDS)
+    taken = {row[:3]: row[3] for row in Results(directory).seconds.rows()}
     wanted = [(task.case, task.learner, task.seed) for task in whole.tasks()]
     missing = [key for key in wanted if key not in known]
     if missing:
         raise ValueError(f"the results must have every run, got none of {missing[0]}")
     with SCORES.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("case", "agent", "seed", "score"))
-        writer.writerows((*key, f"{known[key]:.6f}") for key in wanted)
+        writer.writerow(("case", "agent", "seed", "score", "seconds"))
+        writer.writerows((*key, f"{known[key]:.6f}", f"{taken[key]:.2f}") for key in wanted)
+
+
+def time() -> str:
+    """The processor time of the runs whose time is known, and what takes longest."""
+    spent: dict[str, Counter[str]] = {"agent": Counter(), "case": Counter()}
+    with SCORES.open(encoding="utf-8", newline="") as file:
+        timed = [row for row in csv.DictReader(file) if row["seconds"]]
+    for row in timed:
+        for kind, total in spent.items():
+            total[row[kind]] += float(row["seconds"])
+    minutes = sum(spent["agent"].values()) / 60
+    most = [each.most_common(1)[0] for each in spent.values()]
+    longest = ", ".join(f"{name} {taken / 60:.0f}" for name, taken in most)
+    return f"{len(timed):,} runs took {minutes:.0f} minutes of processor time (most: {longest})."
 
 
 def scores(information: str) -> Scores:
@@ -121,9 +136,11 @@ def behind() -> str:
     return "; ".join(texts) + "." if texts else "none."
 
 
-def by_case(information: str) -> str:
-    """Scores by case; the least mean of a row is marked."""
+def by_case(information: str, agents: Sequence[Learner] | None = None) -> str:
+    """Scores by case, of some agents and the recommended one; the least mean of a row is marked."""
     found = scores(information)
+    if agents is not None:
+        found = {name: found[name] for name in (OURS, *(learner.name for learner in agents))}
     cells = []
     for case in found[OURS]:
         means = {a: float(np.mean(own[case])) for a, own in found.items() if case in own}
@@ -169,11 +186,14 @@ NAMES = {
 
 def text() -> str:
     """The page with its tables made anew."""
+    later = suite.later_agents(named(EXPERIMENT).cases)
     made = {
         "summary": summary("bandit"),
         "summary, full information": summary("full"),
         "behind": behind(),
-        "by case": by_case("bandit"),
+        "time": time(),
+        "by case": by_case("bandit", (*suite.BANDIT, suite.GUARANTEE)),
+        "by case, later papers": by_case("bandit", later),
         "by case, full information": by_case("full"),
     }
     return tables.renewed(PAGE, made)
@@ -186,7 +206,7 @@ def readme() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        gather([Path(name) for name in sys.argv[1:]])
+        gather(Path(sys.argv[1]))
     draw()
     PAGE.write_text(text(), encoding="utf-8")
     README.write_text(readme(), encoding="utf-8")

@@ -3,7 +3,7 @@
 Run from the checkout, where `module:function` finds this file:
 
     python examples/ucbvi.py                     its score on the paper's grid
-    belated run benchmarks.suite:suite_strongest --only "UCBVI of 20 lines"
+    belated run benchmarks.suite:suite --seeds 5 --only "UCBVI of 20 lines"
 
 The method: the empirical mean of costs and the empirical transitions, a bonus of 0.2 deviations of
 what one visit shows, and the best actions, all of them with equal probability.

@@ -72,34 +72,19 @@ def words(name):
     return " ".join(page(name).split())
 
 
-def practice_tables():
-    """The scores by case and agent in the first table of benchmarks/PRACTICE.md."""
+def practice_table():
+    """The scores by case in the first table of benchmarks/PRACTICE.md."""
     part = page("benchmarks/PRACTICE.md").split("## Bandit feedback")[1].split("## Deep")[0]
-    head, _, *rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in part.splitlines()
-        if line.startswith("|")
-    ]
-    scores = {row[0]: dict(zip(head[1:], map(float, row[1:]), strict=True)) for row in rows}
-    return {case: own for case, own in scores.items() if "**" not in case}
+    return {case: float(x) for case, x in re.findall(r"^\| ([a-z ]+) \| (\S+) ± ", part, re.M)}
 
 
 def test_what_the_page_on_practice_says_of_its_tables():
-    table, text = practice_tables(), words("docs/practice.md")
-    still = ("noise", "lost", "fixed delay", "river")
-    ahead = [table[case]["recommend"] - table[case]["PSRL"] for case in still]
-    said = f"posterior sampling is better by {min(ahead):.2f} to {max(ahead):.2f} under bandit"
-    assert said in text
-    moving = [case for case in table if case not in (*still, "hidden")]
-    ahead = [table[case]["PSRL"] - table[case]["recommend"] for case in moving]
-    assert f"posterior sampling by {min(ahead):.2f} to {max(ahead):.2f}" in text
-    assert all(table[case]["recommend"] < table[case]["0.2.0"] for case in moving)
-    hidden = table["hidden"]
-    said = (
-        f"{hidden['recommend']:.2f} against {hidden['0.2.0']:.2f} of the agent of 0.2.0 "
-        f"and {hidden['PSRL']:.2f}"
-    )
-    assert said in text
+    table, text = practice_table(), words("docs/practice.md")
+    still = [table.pop(case) for case in ("noise", "lost", "fixed delay", "river")]
+    assert f"{min(still):.2f} to {max(still):.2f} under bandit" in text
+    assert len(table) == 4
+    moving = table.values()
+    assert f"{min(moving):.2f} to {max(moving):.2f}, where the best fixed policy has 0" in text
     # the step size and the radius that the page works out by hand
     problem = bl.environments.random_mdp(states=6, actions=3, horizon=5, seed=1).problem
     eta = bl.tuning.oppo_bandit(problem, 2000, 20000)["learning_rate"]

@@ -89,9 +89,7 @@ def test_the_quick_suite_is_a_part_of_the_suite():
     assert quick.episodes * len(quick.tasks()) <= 105_000
 
 
-@pytest.mark.parametrize(
-    "name", ["suite", "suite_strongest", "suite_quick", "suite_tuning", "paper_grid_bandit"]
-)
+@pytest.mark.parametrize("name", ["suite", "suite_quick", "suite_tuning", "paper_grid_bandit"])
 def test_every_case_builds(name):
     rehearse(named(f"benchmarks.suite:{name}"))
 
@@ -216,11 +214,11 @@ def page():
 def test_the_tables_of_the_page_are_made_of_the_scores(page):
     assert page.text() == PAGE.read_text(encoding="utf-8")
     assert page.readme() == page.README.read_text(encoding="utf-8")
-    strongest = named("benchmarks.suite:suite_strongest")
+    whole = named(page.EXPERIMENT)
     found = _pairs(page.scores("bandit")) | _pairs(page.scores("full"))
-    assert found == {(task.case, task.learner) for task in strongest.tasks()}
+    assert found == {(task.case, task.learner) for task in whole.tasks()}
     every = [*page.scores("bandit").values(), *page.scores("full").values()]
-    assert {len(values) for own in every for values in own.values()} == {strongest.seeds}
+    assert {len(values) for own in every for values in own.values()} == {page.SEEDS}
 
 
 def test_an_interval_decides_the_digits_and_who_is_ahead(page):
@@ -238,11 +236,11 @@ def _pairs(scores):
 @pytest.mark.long
 def test_a_score_measured_again(page):
     """The seeds of the page; only rounding may differ, and the margin is 0.05."""
-    whole = named("benchmarks.suite:suite_strongest")
+    whole = named(page.EXPERIMENT)
     for case, agent in (("20 arms, flights", "Zimmert-Seldin"), ("noise", "recommended")):
         scene = whole.scene(case)
         found = []
-        for seed in range(whole.seeds):
+        for seed in range(page.SEEDS):
             world = world_of(scene, seed)
             delays = delays_of(scene, world, seed)
             made = agent_of(whole, whole.learner(agent), world, delays, case, seed)
