@@ -25,11 +25,11 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, overload
 
 from belated.core import checks
-from belated.core.contract import PATHS, Agent, Information
+from belated.core.contract import PATHS, Agent, Information, nested
 from belated.core.wrappers.skipping import Skipping
 from belated.linear.advice import explained, recommended
 from belated.linear.choice import Choice
@@ -280,9 +280,10 @@ def tabular(
         notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
     if information == "bandit":
         notes = (*notes, _later(known))
-    return Advice(
-        choice.name, repr(choice.make()), f"{choice.reason}. {bound}.", notes, choice.make
-    )
+    agent = choice.make()
+    classes = [type(one).__name__ for one in nested(agent)]
+    name = "(".join(classes) + ")" * (len(classes) - 1)
+    return Advice(name, repr(agent), f"{choice.reason}. {bound}.", notes, choice.make)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,6 +318,13 @@ class _Known:
         return "unknown" if self.transitions is None else "known"
 
     @property
+    def model(self) -> Transitions | Confidence:
+        """The transitions of an agent: those known, or a confidence set."""
+        if self.transitions is None:
+            return Confidence(episodes=self.episodes)
+        return self.transitions
+
+    @property
     def setting(self) -> Setting:
         """The row of tuning of Delayed OPPO, without explicit exploration."""
         if self.information == "full":
@@ -334,7 +342,6 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    name: str
     make: Callable[[], Agent]
     reason: str
     setting: Setting
@@ -462,84 +469,69 @@ def _guarantee(known: _Known) -> _Choice:
     bandit = known.information == "bandit"
     if bandit and known.stochastic:
         return _stochastic(known)
+    tuned = known.tuned(known.setting)
     if bandit and known.problem.is_arms:
-        return _arms(known)
+        reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
+        if tuned is None:
+            return _oppo(known, reason, known.setting, OVERDUE_ARMS, costs=Weighted())
+        update = Softmax(tuned.learning_rate)
+        reason = "This is delayed EXP3, tuned for K and D"
+        return _oppo(known, reason, known.setting, costs=Weighted(), update=update)
     if bandit:
-        return _bandit(known)
+        return _bandit(known, tuned)
     if known.transitions is None and known.paths == "late" and not known.in_order:
         return _late_paths(known)
-    update, caveat = Softmax(), OVERDUE
     reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
-    if known.episodes is not None and known.total_delay is not None:
-        problem, K, D = known.problem, known.episodes, known.total_delay
-        update = Softmax(**oppo_full(problem, K, D, log_actions=True))
-        reason = "It is tuned for K and D, and the largest delay plays no role"
-        caveat = ""
-    return replace(_oppo(known, reason, known.setting, update=update), caveat=caveat)
+    if known.episodes is None or known.total_delay is None:
+        return _oppo(known, reason, known.setting, OVERDUE)
+    update = Softmax(
+        **oppo_full(known.problem, known.episodes, known.total_delay, log_actions=True)
+    )
+    reason = "It is tuned for K and D, and the largest delay plays no role"
+    return _oppo(known, reason, known.setting, update=update)
 
 
-def _dynamics(known: _Known) -> Transitions | Confidence:
-    if known.transitions is None:
-        return Confidence(episodes=known.episodes)
-    return known.transitions
+def _oppo(
+    known: _Known,
+    reason: str,
+    setting: Setting,
+    caveat: str = "",
+    wrapped: Callable[[DelayedOPPO], Agent] | None = None,
+    **parts: Any,
+) -> _Choice:
+    """The agent of the paper, in a wrapper if one is given."""
 
-
-def _oppo(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
     def make() -> Agent:
-        return DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+        agent = DelayedOPPO(known.problem, transitions=known.model, **parts)
+        return agent if wrapped is None else wrapped(agent)
 
-    return _Choice("DelayedOPPO", make, reason, setting)
+    return _Choice(make, reason, setting, caveat)
 
 
 def _skipping(
     known: _Known, tuned: Parameters, reason: str, setting: Setting, **parts: Any
 ) -> _Choice:
     """The agent inside Skipping, unless that would skip too much or nothing."""
-    inside = _oppo(known, reason, setting, **parts)
     K, D, beta = known.episodes or 0, known.total_delay or 0.0, tuned.threshold
     if beta * K <= D or (known.max_delay is not None and known.max_delay <= 2 * beta):
-        return inside
-    return _Choice(
-        "Skipping(DelayedOPPO)",
-        lambda: Skipping(inside.make(), beta),
-        f"{reason}; feedback beyond the threshold costs more than it gives",
-        setting,
-    )
+        return _oppo(known, reason, setting, **parts)
+    reason += "; feedback beyond the threshold costs more than it gives"
+    return _oppo(known, reason, setting, wrapped=lambda inside: Skipping(inside, beta), **parts)
 
 
 def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
-    def make() -> Agent:
-        inside = DelayedOPPO(known.problem, transitions=_dynamics(known), **parts)
+    def wrapped(inside: DelayedOPPO) -> Agent:
         return Doubling(inside, paths=known.paths)
 
-    return _Choice("Doubling(DelayedOPPO)", make, reason, setting, PHASES)
+    return _oppo(known, reason, setting, PHASES, wrapped, **parts)
 
 
-def _arms(known: _Known) -> _Choice:
-    setting = known.setting
-    tuned = known.tuned(setting)
-    if tuned is None:
-        reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
-        anytime = _oppo(known, reason, setting, costs=Weighted())
-        return replace(anytime, caveat=OVERDUE_ARMS)
-    reason = "This is delayed EXP3, tuned for K and D"
-    return _oppo(known, reason, setting, costs=Weighted(), update=Softmax(tuned.learning_rate))
-
-
-def _bandit(known: _Known) -> _Choice:
-    setting = known.setting
-    tuned = known.tuned(setting)
+def _bandit(known: _Known, tuned: Parameters | None) -> _Choice:
     if tuned is None:
         reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
-        return _doubling(known, reason, setting, costs=Weighted(1.0), update=Softmax(1.0))
-    return _skipping(
-        known,
-        tuned,
-        "It is tuned for K and D",
-        setting,
-        costs=Weighted(tuned.exploration),
-        update=Softmax(tuned.learning_rate),
-    )
+        return _doubling(known, reason, known.setting, costs=Weighted(1.0), update=Softmax(1.0))
+    parts = {"costs": Weighted(tuned.exploration), "update": Softmax(tuned.learning_rate)}
+    return _skipping(known, tuned, "It is tuned for K and D", known.setting, **parts)
 
 
 def _late_paths(known: _Known) -> _Choice:
@@ -551,14 +543,8 @@ def _late_paths(known: _Known) -> _Choice:
         return _doubling(known, reason, setting, explore=FewVisits(max_delay=1.0))
     largest = tuned.threshold if known.max_delay is None else min(known.max_delay, tuned.threshold)
     reason = "It is tuned for K and D; explicit exploration follows the largest delay that counts"
-    return _skipping(
-        known,
-        tuned,
-        reason,
-        setting,
-        update=Softmax(tuned.learning_rate),
-        explore=FewVisits(max_delay=largest),
-    )
+    parts = {"update": Softmax(tuned.learning_rate), "explore": FewVisits(max_delay=largest)}
+    return _skipping(known, tuned, reason, setting, **parts)
 
 
 def _stochastic(known: _Known) -> _Choice:
@@ -567,16 +553,11 @@ def _stochastic(known: _Known) -> _Choice:
     explore = None
     rows = problem.horizon * problem.states * problem.actions
     many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
-    if known.transitions is not None:
-        explore = None
-    elif known.max_delay is not None and many:
+    if known.transitions is None and known.max_delay is not None and many:
         explore = FewVisits(max_delay=known.max_delay)
         reason += "; there are many actions, so explicit exploration wastes less of it"
 
     def make() -> Agent:
-        return DelayedUCBVI(
-            problem, transitions=_dynamics(known), costs=Averaged(), explore=explore
-        )
+        return DelayedUCBVI(problem, transitions=known.model, costs=Averaged(), explore=explore)
 
-    setting = UCBVISetting(paths=known.paths, explores=explore is not None)
-    return _Choice("DelayedUCBVI", make, reason, setting)
+    return _Choice(make, reason, UCBVISetting(paths=known.paths, explores=explore is not None))

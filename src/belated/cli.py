@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         room, extra = ("the service", "serve") if serves else ("the lab", "lab")
         return _complain(f"{room} needs {error.name}: pip install 'belated[{extra}]'")
     except ValueError as error:
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        if not Path(frame.f_code.co_filename).is_relative_to(Path(__file__).parent):
+            raise  # a bug: checks of the package raise with a sentence for the user
         return _complain(str(error))
     except OSError as error:
         named = error.strerror and error.filename
@@ -136,6 +140,8 @@ def run(
         no_own_code: Refuse a file that names code of its own (module:function).
     """
     with deferred():
+        from joblib import cpu_count  # noqa: PLC0415
+
         from belated.lab.names import slug  # noqa: PLC0415
         from belated.lab.run import execute  # noqa: PLC0415
         from belated.lab.spec import own_code  # noqa: PLC0415
@@ -147,7 +153,7 @@ def run(
         raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
     directory = out_dir or Path("out") / slug(chosen.name)
     if jobs is None:
-        jobs = 1 if engine == "here" else _cores()
+        jobs = 1 if engine == "here" else cpu_count()
     done = execute(chosen, directory, jobs=jobs, engine=engine, source=source, only=only)
     for outcome in done.failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
@@ -177,8 +183,8 @@ def run(
         out.print(warning, style="bold red")
     drawing.save(directory, drawings, ("png", "svg"))
     report.write(results, drawings)
-    _say("figures", directory / "figures")
-    _say("report", directory / "report.html")
+    out.print(f"figures: {directory / 'figures'}")
+    out.print(f"report: {directory / 'report.html'}")
     return 1 if done.failed else 0
 
 
@@ -403,13 +409,3 @@ def _print(table: Table) -> None:
 
 def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number} runs"
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _say(what: str, path: Path) -> None:
-    out.print(f"{what}: {path}")

@@ -140,14 +140,12 @@ class Run:
     @property
     def regret(self) -> Floats:
         """(K,) cumulative regret against the best policy of the whole run; the last one is R_K."""
-        total: Floats = np.cumsum(self.values - self.comparator)
-        return total
+        return np.cumsum(self.values - self.comparator)
 
     @property
     def dynamic_regret(self) -> Floats:
         """(K,) cumulative regret against the best policy of every single episode."""
-        total: Floats = np.cumsum(self.values - self._best.each)
-        return total
+        return np.cumsum(self.values - self._best.each)
 
     @property
     def regret_so_far(self) -> Floats:
@@ -156,8 +154,7 @@ class Run:
         It may decrease; its last value is R_K. The best policy of the whole run may be a bad one
         for its beginning, so that `regret` is negative there and this is not.
         """
-        total: Floats = np.cumsum(self.values) - self._best.so_far
-        return total
+        return np.cumsum(self.values) - self._best.so_far
 
     @property
     def _best(self) -> Best:
@@ -207,13 +204,13 @@ class Run:
                 f"first, {-self.values[-tenth:].mean():.4g} at the end; best policy "
                 f"{-self.optimum / K:.4g}, uniform play {-self.uniform.mean():.4g}; score {score}"
             )
-            return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
-        text = (
-            f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
-            f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
-            f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
-            f"regret {self.regret[-1]:.1f}, score {score}"
-        )
+        else:
+            text = (
+                f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
+                f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
+                f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
+                f"regret {self.regret[-1]:.1f}, score {score}"
+            )
         return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 
 

@@ -267,7 +267,7 @@ def test_escape_characters_in_names_do_not_reach_the_terminal(tmp_path):
         ["run", "raises.toml"],
         ["run", f"{EVIL}.toml"],
         ["run", "fine.toml", "--seeds", EVIL],
-        ["export", "fine.toml"],
+        ["show", "fine.toml"],
         ["compare", f"o{EVIL}"],
     ]
     (tmp_path / "program.py").write_text(

@@ -176,25 +176,19 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
 
     brief: leave out the cost of the best policy, for narrow terminals.
     """
-    head = [
-        "case", "agent", "cost per episode", "in the last tenth", "best", "regret", "score", "seeds"
-    ]  # fmt: skip
-    cells: list[list[Cell]] = [
-        [
-            line.case,
-            line.agent,
-            line.cost,
-            line.end,
-            line.optimum,
-            line.regret,
-            line.score.mean,
-            line.seeds,
-        ]
-        for line in lines
-    ]
+    columns: dict[str, list[Cell]] = {
+        "case": [line.case for line in lines],
+        "agent": [line.agent for line in lines],
+        "cost per episode": [line.cost for line in lines],
+        "in the last tenth": [line.end for line in lines],
+        "best": [line.optimum for line in lines],
+        "regret": [line.regret for line in lines],
+        "score": [line.score.mean for line in lines],
+        "seeds": [line.seeds for line in lines],
+    }
     if brief:
-        head, cells = [*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in cells]
-    return _table(title, head, cells, 2)
+        del columns["best"]
+    return _table(title, columns, 2)
 
 
 def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:
@@ -266,45 +260,44 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
 
 def choices(found: Sequence[Selected], title: str) -> Table:
     """The chosen setting of every agent, and its cost on the seeds used for the choice."""
-    head = ["case", "agent", "chosen", "among", "cost per episode", "seeds"]
-    cells: list[list[Cell]] = [
-        [item.case, item.agent, item.setting, item.among, item.cost, item.seeds] for item in found
-    ]
-    return _table(title, head, cells, 3)
+    columns: dict[str, list[Cell]] = {
+        "case": [item.case for item in found],
+        "agent": [item.agent for item in found],
+        "chosen": [item.setting for item in found],
+        "among": [item.among for item in found],
+        "cost per episode": [item.cost for item in found],
+        "seeds": [item.seeds for item in found],
+    }
+    return _table(title, columns, 3)
 
 
 def differences(found: Sequence[Difference], title: str) -> Table:
     """Paired differences in mean cost per episode, and the share of seeds won."""
-    head = ["case", "first", "second", "first minus second", "won by the first", "seeds"]
-    cells: list[list[Cell]] = [
-        [
-            item.case,
-            item.first,
-            item.second,
-            item.cost,
-            f"{item.won:.0%}",
-            item.seeds,
-        ]
-        for item in found
-    ]
-    return _table(title, head, cells, 3, signed=True)
+    columns: dict[str, list[Cell]] = {
+        "case": [item.case for item in found],
+        "first": [item.first for item in found],
+        "second": [item.second for item in found],
+        "first minus second": [item.cost for item in found],
+        "won by the first": [f"{item.won:.0%}" for item in found],
+        "seeds": [item.seeds for item in found],
+    }
+    return _table(title, columns, 3, signed=True)
 
 
 def _table(
-    title: str, head: list[str], cells: list[list[Cell]], names: int, *, signed: bool = False
+    title: str, columns: dict[str, list[Cell]], names: int, *, signed: bool = False
 ) -> Table:
-    """A table without the first column if all cases are unnamed.
+    """A table without the column of cases if all are unnamed.
 
-    If all numbers of seeds, in the last column, are equal, the number moves into the title.
+    If all numbers of seeds are equal, the number moves into the title.
     """
-    if not any(row[0] for row in cells):
-        head, cells, names = head[1:], [row[1:] for row in cells], names - 1
-    seeds = {row[-1] for row in cells}
-    if len(seeds) == 1:
-        (n,) = seeds
+    if not any(columns["case"]):
+        del columns["case"]
+        names -= 1
+    if len(set(columns["seeds"])) == 1:
+        n = columns.pop("seeds")[0]
         title += f", {n} seed" if n == 1 else f", {n} seeds"
-        head, cells = head[:-1], [row[:-1] for row in cells]
-    return Table(title, tuple(head), tuple(map(tuple, cells)), names, signed)
+    return Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), names, signed)
 
 
 def compare(
