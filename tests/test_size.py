@@ -9,13 +9,13 @@ import belated
 
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
-    "core": (2388, 46, 6.15),
+    "core": (2356, 46, 6.15),
     "tabular": (4948, 82, 6.35),
     "linear": (2874, 17, 7.25),
     "lab": (2449, 24, 7.49),
     "service": (3236, 53, 6.06),
     "config": (559, 6, 6.24),
-    "stale and gymnasium": (571, 9, 6.4),
+    "stale and gymnasium": (566, 9, 6.4),
     "top": (1211, 10, 5.84),
     "evaluation": (355, 3, 8.36),
 }

@@ -5,8 +5,6 @@ contains an earlier version of a kernel of another file. So a digest of all file
 beside every cache, and a cache with another digest is emptied.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The core knows neither states nor features. It asks a record for its facts, and 
 record is valid and what an episode is still waiting for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self

@@ -8,8 +8,6 @@ whose feedback has arrived. Agents outside the library need no base class: the c
 `contract.Agent`.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -193,10 +191,8 @@ class Waiting(Learned):
         self.largest = max(self.largest, delay)
         self._delays += delay
         self.arrived += 1
-        if episode in self._counted:
-            del self._counted[episode]
-        else:
-            self.late += 1
+        self.late += episode not in self._counted
+        self.forget(episode)
 
     def forget(self, episode: int) -> None:
         """Note that the costs of an episode will not arrive."""
@@ -216,6 +212,7 @@ SHARES = (0.5, 0.9, 0.99)
 """The quantiles of delays in the diagnostics."""
 REMEMBER = 256
 """Closed episodes of an agent of which it is known what arrived."""
+SUCH = "records must be such as Trajectory, Costs or Reward"
 REFUSED: dict[Kind, str] = {
     "duplicate": "one is taken per episode, this is a second",
     "late": "episode must be an open one; its feedback came before, or it was forgotten",
@@ -342,8 +339,7 @@ class Episodes(Learned, Generic[Memory]):
             invalid     it does not fit the problem, or is not a record
         """
         if not is_record(record):
-            such = "records must be such as Trajectory, Costs or Reward"
-            return "invalid", f"{such}, got {checks.show(record)}"
+            return "invalid", f"{SUCH}, got {checks.show(record)}"
         try:
             self._problem.check(record, self._information)
         except FeedbackError as error:
@@ -352,7 +348,7 @@ class Episodes(Learned, Generic[Memory]):
         if number >= self.begun:
             return "unknown", f"episode must be one that was begun ({newest(self.begun)})"
         known = batch[number] if number in batch else self.known(number)
-        kind, why = compare(self.told(record), known)
+        kind, why = compare(self.told(record), known) if known else ("taken", "")
         if kind == "taken" and not is_open(number):
             return "late", "the episode is closed, and this value did not come before"
         return kind, why
@@ -367,9 +363,8 @@ class Episodes(Learned, Generic[Memory]):
         The facts whose values are kept are remembered, and those of the oldest are forgotten.
         """
         entry = self._open.pop(number, None)
-        facts = {key: value for key, value in entry.facts.items() if value != ""} if entry else {}
-        if facts:
-            self._closed[number] = facts
+        if entry is not None and set(entry.facts.values()) - {""}:
+            self._closed[number] = {key: v for key, v in entry.facts.items() if v != ""}
             while len(self._closed) > self._remember:
                 del self._closed[next(iter(self._closed))]
         return entry
@@ -442,7 +437,8 @@ class Ledger(Episodes[Memory]):
         for record in in_a_list(records):
             if self._is_new(record, known):
                 number = record.episode
-                known[number] = known.get(number, self.known(number)) | self.told(record)
+                before = known[number] if number in known else self.known(number)
+                known[number] = before | self.told(record)
                 if record.is_outcome:
                     outcomes.setdefault(number, []).append(record)
                 else:
@@ -466,10 +462,12 @@ class Ledger(Episodes[Memory]):
             part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
             return "invalid", f"{_named(record)}: {part}"
         kind, why = super().classify(record, batch, is_open)
-        if kind in ("taken", "conflict") and not record.is_outcome:
-            noted = self._noted_path(record.episode) if kind == "taken" else None
-            if kind == "conflict" or (noted and noted.facts() != record.as_noted().facts()):
-                return "conflict", "it must be what act has drawn, got another one"
+        noted = None
+        if kind == "taken" and not record.is_outcome:
+            noted = self._noted_path(record.episode)
+        differs = noted is not None and noted.facts() != record.as_noted().facts()
+        if differs or (kind == "conflict" and not record.is_outcome):
+            return "conflict", "it must be what act has drawn, got another one"
         return kind, why
 
     def _is_new(self, record: Any, batch: dict[int, Facts]) -> bool:
@@ -487,11 +485,10 @@ class Ledger(Episodes[Memory]):
 
     def told(self, record: Any) -> Facts:
         """The facts of a record; without its value, unless that is remembered of others."""
-        if record.is_outcome and not self._problem.one_outcome:
-            return super().told(record)
-        if not record.is_outcome and self.known(record.episode).get("path"):
-            return record.as_noted().facts()  # type: ignore[no-any-return]
-        return {record.part: ""}
+        if record.is_outcome:
+            return {record.part: ""} if self._problem.one_outcome else super().told(record)
+        noted = self.known(record.episode).get("path")
+        return record.as_noted().facts() if noted else {"path": ""}
 
     def _enter(self, entry: Open[Memory], facts: Facts, outcomes: Sequence[Any], path: Any) -> None:
         """Enter what a batch reports of an episode."""
@@ -504,7 +501,7 @@ class Ledger(Episodes[Memory]):
             self.delays.add(self.begun - 1 - entry.number)
         entry.told += len(outcomes)
         entry.outcomes += tuple(outcomes)
-        self._recent.extend(outcome for outcome in outcomes if hasattr(outcome, "values"))
+        self._recent += [outcome for outcome in outcomes if hasattr(outcome, "values")]
 
     def _noted_path(self, number: int) -> Any:
         """The path that `act` has noted of an open episode; None if there is none."""
@@ -675,11 +672,9 @@ def in_a_list(records: Iterable[Any]) -> list[Any]:
 def listed(records: Iterable[Any]) -> list[Any]:
     """The records as a list; raises `FeedbackError` if one of them is not a record."""
     batch = in_a_list(records)
-    for record in batch:
-        if not is_record(record):
-            raise FeedbackError(
-                "records must be such as Trajectory, Costs or Reward, got " + checks.show(record)
-            )
+    wrong = [record for record in batch if not is_record(record)]
+    if wrong:
+        raise FeedbackError(f"{SUCH}, got {checks.show(wrong[0])}")
     return batch
 
 
@@ -725,9 +720,8 @@ class Learner(Configured, Ledgered, ABC, Generic[Memory]):
 
     def __init__(self, problem: Any, **arguments: Any) -> None:
         """Store the arguments of the constructor, by name and in their order."""
-        self.problem = problem
+        self.problem, self._arguments = problem, arguments
         self.seed = arguments.get("seed", 0)
-        self._arguments = arguments
         self._ledger = Ledger(
             problem, self.information, uses_paths=self.uses_paths, remembers=self.remembers
         )
@@ -742,11 +736,10 @@ class Learner(Configured, Ledgered, ABC, Generic[Memory]):
         """Learn from every episode whose path and costs have both arrived, oldest first."""
         _, entries = self._ledger.take(records)
         for entry in entries:
-            if entry.path is None or entry.costs is None:
-                continue
-            if entry.memory is not None:
-                self._learn(entry)
-            self._ledger.settle(entry)
+            if entry.path is not None and entry.costs is not None:
+                if entry.memory is not None:
+                    self._learn(entry)
+                self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, and its memory is freed."""

@@ -4,8 +4,6 @@ The bytes are written to a temporary file beside the target, which is then renam
 temporary file is locked while it is written, so that other processes can recognise abandoned ones.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

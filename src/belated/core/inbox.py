@@ -28,8 +28,6 @@ where only successes report, the agent would otherwise learn of successes first,
 actions that it plays most.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections import Counter, deque
@@ -238,9 +236,7 @@ class Inbox(WrapperBase):
             remember=self.remember,
         )
         self._kept_from = self._due_from = next(iter(agent.open_episodes()), agent.begun)
-        self._crowded = SWEEP
-        self._now = -LARGEST_FLOAT
-        self._began = deque()
+        self._crowded, self._now, self._began = SWEEP, -LARGEST_FLOAT, deque()
         self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
         self._untold = deque(maxlen=UNTOLD)
         self._seen = (math.inf, -math.inf, 0)  # smallest cost, largest cost, number of costs

@@ -4,21 +4,16 @@ Records of feedback depend on the kind of problem: `belated.tabular.records` has
 Their common protocol is `contract.Record`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-
-if TYPE_CHECKING:
-    from belated.core.contract import Problem
 
 Item = TypeVar("Item")
 
@@ -114,17 +109,15 @@ class Episode:
     __slots__ = ("_own", "_steps", "notes", "number", "problem", "shared")
 
     def __init__(
-        self, number: int, policy: Any, problem: Problem | None = None, notes: Notes | None = None
+        self, number: int, policy: Any, problem: Any = None, notes: Notes | None = None
     ) -> None:
-        self.number = number
-        self.shared = policy
-        self.problem = problem
+        self.number, self.problem = number, problem
+        self.shared = self._own = policy
         self.notes = Notes() if notes is None else notes
-        self._own = policy
         self._steps: Any = None
 
     @classmethod
-    def sharing(cls, number: int, policy: Floats, problem: Problem, notes: Notes) -> Episode:
+    def sharing(cls, number: int, policy: Floats, problem: Any, notes: Notes) -> Self:
         """An episode whose read-only policy is copied when `policy` is first read."""
         made = cls(number, policy, problem, notes)
         made._own = None
@@ -226,9 +219,9 @@ class Episode:
         made: list[Any] = self._steps.note(step, state, action, cost)
         return made
 
-    def renumbered(self, number: int) -> Episode:
+    def renumbered(self, number: int) -> Self:
         """The same episode under another number; both share their notes."""
-        twin = Episode(number, self.shared, self.problem, self.notes)
+        twin = type(self)(number, self.shared, self.problem, self.notes)
         twin._own = self._own
         return twin
 
@@ -293,7 +286,7 @@ class Scale:
     clip: bool = False
 
     @classmethod
-    def of(cls, name: str, value: object, *, clip: bool = False) -> Scale:
+    def of(cls, name: str, value: object, *, clip: bool = False) -> Self:
         """The scale from an argument (low, high)."""
         if not isinstance(value, tuple | list) or len(value) != 2:
             raise ValueError(f"{name} must be (low, high), got {checks.show(value)}")

@@ -13,8 +13,6 @@ in it is executed. `tree` says which values may be where; this module knows the 
     ...      the arrays, one after the other
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ An agent with a score below 0 follows changes that no fixed policy can follow. W
 costs no more than the best fixed policy there is nothing to learn, and the score is NaN.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from belated.core.arrays import Floats

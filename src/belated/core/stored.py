@@ -1,7 +1,5 @@
 """Checks of the fields of a state that a class reads by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, TypeVar
 

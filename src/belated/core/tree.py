@@ -13,8 +13,6 @@ fresh object: names, types, the size of every axis, and the range of every numbe
 do not check an index again.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

@@ -6,10 +6,8 @@ its difference from an earlier one, row by row and bit by bit, and computed agai
 An agent that has not learned between two episodes stores one policy for both.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +35,7 @@ class RowsDifference:
     values: Annotated[Floats, Entries("_ A", rows=True)]
 
     @classmethod
-    def at(cls, base: Floats, rows: Ints, values: Floats) -> RowsDifference:
+    def at(cls, base: Floats, rows: Ints, values: Floats) -> Self:
         """The difference in some rows, given by increasing flat indices."""
         differs = np.zeros(base.size // base.shape[-1], dtype=np.bool_)
         differs[rows] = True
@@ -111,13 +109,9 @@ class Versions:
 
     def keep(self, policy: Floats) -> Kept:
         """The stored form of a read-only policy (..., A); one object while the policy stays."""
-        if self._kept is not None and self._policy is not None:
-            if same_memory(policy, self._policy):
-                return self._kept
-            before = self._policy
-        else:
-            before = policy
-        self._kept = policy if policy.size < LARGE else self._compared(policy, before)
+        before = policy if self._policy is None else self._policy
+        if self._kept is None or not same_memory(policy, before):
+            self._kept = policy if policy.size < LARGE else self._compared(policy, before)
         self._policy = policy
         return self._kept
 
@@ -143,10 +137,7 @@ class Versions:
     def _differing(self, first: Floats, second: Floats) -> Ints:
         """The rows in which two policies differ, bit by bit."""
         rows = differing(first, second)
-        if self._rows is None:
-            return rows
-        looked: Ints = np.intersect1d(rows, self._rows, assume_unique=True)
-        return looked
+        return rows if self._rows is None else np.intersect1d(rows, self._rows, assume_unique=True)
 
 
 def _choices(policy: Floats) -> Choices | None:

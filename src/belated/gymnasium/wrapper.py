@@ -3,8 +3,6 @@
 This module imports Gymnasium; `import belated` does not import this module.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium

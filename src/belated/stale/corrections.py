@@ -19,8 +19,6 @@ https://arxiv.org/abs/2110.00641. Truncated importance sampling is older than PP
 the one that libraries for language models use. Guarded is our own hypothesis.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

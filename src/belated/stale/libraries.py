@@ -5,8 +5,6 @@ same names and arguments in the three libraries, so the same code works for all 
 no `__array_namespace__`, so the library is found by type.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Measures of staleness, to watch and to log."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

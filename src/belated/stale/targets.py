@@ -10,8 +10,6 @@ The recursion is x_t = a_t + b_t x_{t+1}. It is solved by doubling: after the pa
 term x_t covers 2 k steps. This takes log2(T) passes over whole arrays, the same in all libraries.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from belated.core import checks

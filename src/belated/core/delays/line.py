@@ -1,7 +1,5 @@
 """Arrays of delays, and the delay line, in which records wait until they are due."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable
 from operator import itemgetter

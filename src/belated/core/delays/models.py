@@ -4,8 +4,6 @@ Two models with the same parameters are equal, a model prints as the call that m
 be pickled.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ that assume oblivious delays do not hold for them, and a learner that treats ear
 fair sample is misled where better actions report later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

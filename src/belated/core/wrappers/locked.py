@@ -5,8 +5,6 @@ or lose a record. `Locked` runs the calls one after the other. Their order depen
 so two runs with several threads may differ.
 """
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Iterable, Mapping

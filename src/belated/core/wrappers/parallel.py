@@ -17,8 +17,6 @@ right. Copies are made when they are first needed. A copy of `Parallel` whose fe
 than the largest delay continues without it.
 """
 
-from __future__ import annotations
-
 import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping

@@ -13,8 +13,6 @@ Departures: feedback that is lost or takes longer than the largest delay is igno
 arrive at once, paths="at once" passes them on at once, and only the costs wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -20,8 +20,6 @@ arrives at once always reaches the agent. Skipped episodes are not remembered: t
 records is checked, then the records are discarded, without a check for duplicates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
