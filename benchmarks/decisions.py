@@ -3,6 +3,7 @@
     python benchmarks/decisions.py                 tables, to benchmarks/DECISIONS.md as well
     python benchmarks/decisions.py scores 300 302  scores of these seeds in all worlds
     python benchmarks/decisions.py scores 300 302 rare mailer:clock  and in some
+    python benchmarks/decisions.py changes 0 199   changes found where there is none, and one
 
 Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
 `decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
@@ -38,7 +39,7 @@ INTRODUCTION = (
 )
 PAGE = Path(__file__).with_name("DECISIONS.md")
 RUNS = 9
-KEPT = "## Where the time goes"
+KEPT = "## Scores"
 """The page stays as it is from here on."""
 
 
@@ -188,6 +189,40 @@ def scores(first: int, last: int, names: list[str], **settings: object) -> None:
         print(f"nine: mean {np.mean(nine):.3f}, worst {max(nine):.3f}", flush=True)
 
 
+def found_changes(seed: int, change: str, decisions: int = 20_000) -> list[tuple[int, int]]:
+    """The changes that the learner finds: when, to 100 decisions, and where it begins anew."""
+    world = bl.environments.conversions(4, 5, rate=0.2, change=change, seed=seed)
+    visits = world.visits(decisions, np.random.default_rng([seed, 0]))
+    delays = np.random.default_rng([seed, 1]).geometric(1.0 / 60.0, decisions)
+    agent = bl.recommend(world.problem, silence=0.0, seed=seed)
+    due: dict[int, list[bl.Reward]] = {}
+    found: list[tuple[int, int]] = []
+    for k in range(decisions):
+        decision = agent.decide(visits.at(k))
+        outcome = float(visits.outcomes[k, decision.action])
+        if outcome > 0.0:
+            due.setdefault(k + int(delays[k]), []).append(bl.Reward(decision, outcome))
+        agent.observe(due.pop(k, []))
+        if k % 100 == 99:
+            start = int(agent.diagnostics()["changed_at"])
+            if start >= 0 and (not found or found[-1][1] != start):
+                found.append((k + 1, start))
+    return found
+
+
+def changes(first: int, last: int) -> None:
+    """Print how often a change is found where nothing changes, and how soon a switch is."""
+    middle, seeds = 10_000, range(first, last + 1)
+    false = [len(found_changes(seed, "none")) for seed in seeds]
+    print(f"nothing changes: {sum(n > 0 for n in false)} of {len(seeds)} runs", sum(false))
+    late, early = [], 0
+    for seed in seeds:
+        found = found_changes(seed, "switch")
+        early += any(when <= middle for when, _ in found)
+        late += [when - middle for when, _ in found if when > middle][:1]
+    print(f"a switch: found in {len(late)}, before it {early}", np.percentile(late, (10, 50, 90)))
+
+
 def table(head: str, rows: list[list[str]]) -> str:
     names = [name.strip() for name in head.split("|")]
     lines = [names, ["---"] * len(names), *rows]
@@ -243,6 +278,8 @@ def main() -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1] == "scores":
         scores(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    elif len(sys.argv) > 2 and sys.argv[1] == "changes":
+        changes(int(sys.argv[2]), int(sys.argv[3]))
     elif len(sys.argv) > 1:
         print(*pending(int(sys.argv[1])))
     else:

@@ -1,7 +1,7 @@
 """The tables of docs/decision_suite.md and its figure.
 
     belated run benchmarks.decision_suite:decisions_tuning --out out/decisions-tuning
-    belated run benchmarks.decision_suite:decisions --out out/decisions
+    belated run benchmarks.decision_suite:decisions --seeds 5 --out out/decisions
     python docs/decision_suite.py out/decisions out/decisions-tuning
 
 takes the results: scores with their intervals go to docs/decision_suite.csv, those of the tuning,
@@ -71,17 +71,21 @@ def read(path: Path) -> dict[str, dict[str, tuple[float, float, float]]]:
     return found
 
 
-def seeds() -> int:
-    """How many seeds the scores are means of."""
+def seeds() -> dict[int, list[str]]:
+    """The agents by the number of seeds of their scores, most first."""
     with SCORES.open(encoding="utf-8", newline="") as file:
-        return min(int(row["seeds"]) for row in csv.DictReader(file))
+        counts = {row["agent"]: int(row["seeds"]) for row in csv.DictReader(file)}
+    return {n: [a for a in counts if counts[a] == n] for n in sorted(set(counts.values()))[::-1]}
 
 
 def told() -> str:
     """What the scores are means of."""
-    if seeds() > 1:
-        return f"Means over {seeds()} seeds, with the interval over seeds in brackets."
-    return "**One seed only**: a difference of less than 0.1 in one case may be chance."
+    most, *fewer = seeds().items()
+    text = f"Means over {most[0]} seeds"
+    if fewer:
+        others = ", ".join(str(n) for n, _ in fewer)
+        text += f" ({'; '.join(most[1])}), {others} of the other agents"
+    return f"{text}, with the interval over seeds in brackets."
 
 
 def summary() -> str:

@@ -113,7 +113,8 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
 
     For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
     all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
-    divided equally among the actions; `seed`. `prove_within`, a number of decisions, asks for the
+    divided equally among the actions; `holdout`, the share of the decisions that are made at
+    random, for an unbiased comparison; `seed`. `prove_within`, a number of decisions, asks for the
     floor, or for a first phase of equal shares, that proves by then that the best action is better
     by `difference`, where a share `rate` of the decisions reports and a report is about `amount`.
     For a `Problem`: the keywords of `belated.advice.tabular`.
@@ -140,6 +141,7 @@ def decisions(
     silence: float | None = 0.0,
     changes: bool = True,
     floor: float = 0.01,
+    holdout: float = 0.0,
     seed: int = 0,
     prove_within: int | None = None,
     difference: float | None = None,
@@ -150,7 +152,8 @@ def decisions(
     plan: tuple[str, ...] = ()
     if prove_within is not None:
         floor, plan = _proof(choice, prove_within, difference, rate, amount)
-    given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor, "seed": seed}
+    given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor}
+    given |= {"holdout": holdout, "seed": seed}
 
     def make() -> Any:
         return recommended(choice, **given)
@@ -442,7 +445,8 @@ def _one_step(known: _Known, silence: float, seed: int) -> Advice:
     ]
     if not known.stochastic:
         notes.append(
-            'If nothing changes over time, costs="stochastic" keeps one memory and explores less.'
+            'If nothing changes over time, costs="stochastic" keeps all episodes and tests for no '
+            "change."
         )
     return Advice("TableSampler", repr(make()), reason, tuple(notes), make)
 

@@ -72,6 +72,9 @@ SAVED = {
     **DATA,
     "Copying": "core.wrappers.parallel",
     "DoublingFTRL": "tabular.oreps.doubling",
+    "Known": "linear.model",
+    "Model": "linear.model",
+    "Scaling": "linear.features",
 }
 """Classes whose objects a file may hold."""
 

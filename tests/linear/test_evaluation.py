@@ -5,8 +5,7 @@ import pytest
 
 from belated import evaluation
 from belated.evaluation import DecisionLog
-from belated.linear import exposure as exposures
-from linear.test_oracles import Counted, kept
+from belated.linear.exposure import Delays
 
 RATES = np.array([[0.1, 0.3, 0.5], [0.5, 0.3, 0.1]])  # by kind of visitor, by action
 
@@ -66,15 +65,10 @@ def test_intervals_cover_the_truth_in_nearly_all_of_200_logs(method, mean_delay,
 
 def test_exposure_is_that_of_the_learner():
     log, _ = logged(3, n=300)
-    fresh = Counted(3)
-    rows, marks = kept(300, log.actions)
-    for k in np.flatnonzero(log.came):
-        marks[k, exposures.BIN] = fresh.report(k, int(log.actions[k]), log.reported[k] - k)
-    fresh.advance(marks, rows, 300, 299.0)
-    exposures.fit(fresh.delays, fresh.top)
-    found = evaluation.shares(log, 3)
-    for k in range(0, 300, 7):
-        assert found[k] == pytest.approx(fresh.share_at(299.0 - k)[log.actions[k]], abs=1e-12)
+    came, ages, delays = np.flatnonzero(log.came), 299.0 - np.arange(300), Delays(3)
+    delays.add(log.actions[came], log.reported[came] - came, ages[came])
+    want = delays.at(delays.shares(), log.actions, ages)
+    np.testing.assert_allclose(evaluation.shares(log, 3), want, atol=1e-12)
 
 
 def test_without_delay_and_without_weights_it_is_the_mean():

@@ -190,5 +190,5 @@ def test_all_outcomes_may_be_refunded(silence):
             agent.decide()
             agent.observe([bl.Reward(int(k), -amounts[k], event="refund")])
         assert all(agent.decide().probability == 1.0 for _ in range(12))
-        assert np.isfinite(agent._floats).all()
+        assert np.isfinite(agent.model().known.theta).all()
         assert np.isfinite(agent.table()[0].mean)

@@ -103,6 +103,15 @@ def test_what_is_still_needed_is_what_a_simulation_needs():
     assert np.median(ends) == pytest.approx(expected, rel=0.33)
 
 
+def test_a_recommended_learner_may_have_a_holdout():
+    advice = bl.advise(bl.Choice(actions=4), holdout=0.2)
+    assert "holdout=0.2" in advice.call
+    agent = bl.recommend(bl.Choice(actions=4), holdout=0.2)
+    assert agent.holdout == advice.make().holdout == 0.2
+    with pytest.raises(ValueError, match="holdout must be"):
+        bl.recommend(bl.Choice(actions=4), holdout=1.5)
+
+
 def test_advice_for_a_proof_gives_a_floor_that_suffices():
     choice = bl.Choice(actions=3)
     advice = bl.advise(choice, prove_within=40_000, difference=0.02, rate=0.06)

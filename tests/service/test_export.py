@@ -115,7 +115,7 @@ def test_a_warm_start_is_the_replay_of_the_log(tmp_path, kind):
     counts = [[(row.plays, row.reports) for row in agent.table()] for agent in (warm, live)]
     assert counts[0] == counts[1]
     asked = {"age": 30, "country": "se"}
-    vectors = [agent._rows(asked)[0] for agent in (warm, live)]
+    vectors = [agent._read(asked)[0] for agent in (warm, live)]
     np.testing.assert_allclose(*vectors)  # numbers have the scale of the log
     bl.save(warm, tmp_path / "mail.belated")
     started = {k: v for k, v in MAIL.items() if k != "agent"}

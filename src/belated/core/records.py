@@ -235,6 +235,7 @@ class Decision:
         action: the action to play.
         probability: the probability of that action.
         probabilities: (A,) the probabilities of all actions.
+        name: the name of the action, if actions have names.
 
     Example:
         >>> agent = bl.ThompsonSampling(bl.Problem(states=1, actions=3, horizon=1), seed=0)
@@ -247,6 +248,7 @@ class Decision:
     action: int
     probability: float
     probabilities: Floats
+    name: str | None = None
 
 
 decided = partial(unchecked, Decision)

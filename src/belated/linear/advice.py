@@ -14,10 +14,13 @@ def recommended(
     silence: float | None = 0.0,
     changes: bool = True,
     floor: float = 0.01,
+    holdout: float = 0.0,
     seed: int = 0,
 ) -> LinearSampler:
     """A fresh learner for a choice."""
-    return LinearSampler(choice, silence=silence, changes=changes, floor=floor, seed=seed)
+    return LinearSampler(
+        choice, silence=silence, changes=changes, floor=floor, holdout=holdout, seed=seed
+    )
 
 
 def explained(choice: Choice, **given: Any) -> tuple[str, tuple[str, ...]]:
@@ -41,12 +44,13 @@ def explained(choice: Choice, **given: Any) -> tuple[str, tuple[str, ...]]:
         )
     if changes:
         notes.append(
-            "If nothing changes over time, changes=False keeps one memory and explores less."
+            "If nothing changes over time, changes=False keeps all decisions and tests for no "
+            "change."
         )
         notes.append("A change that is faster than several delays cannot be followed.")
     else:
-        notes.append("changes=False never forgets: a change of the outcomes is followed slowly.")
-    if given.get("floor", 0.01) < 0.05:
+        notes.append("changes=False keeps all decisions: a change is followed slowly.")
+    if given.get("floor", 0.01) < 0.05 and not given.get("holdout", 0.0):
         notes.append(
             "floor=0.05 makes logs that can judge other policies; 0.01 costs less and says less."
         )

@@ -12,7 +12,7 @@ from belated.core import checks, stored
 from belated.core.arrays import Floats
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
-from belated.linear.features import LARGEST, Features, Scaling
+from belated.linear.features import LARGEST, Features, Scaling, unscaled
 from belated.linear.reward import EVENT, Reward, read
 from belated.linear.trial import Trial
 
@@ -149,7 +149,7 @@ class Choice:
 
     def matrix(self, observations: Iterable[object]) -> Floats:
         """Features (n, width) of decisions in the order in which they were made."""
-        scaling = Scaling(len(self.features.numbers) if isinstance(self.features, Features) else 0)
+        scaling = unscaled(self.features)
         found = []
         for x in observations:
             rows, raw = self.rows(x if self.width else None, scaling)
@@ -187,8 +187,7 @@ class Choice:
 
     def check_observation(self, observation: object, among: object = None) -> None:
         """Check that a decision is possible with these features, among these actions."""
-        count = len(self.features.numbers) if isinstance(self.features, Features) else 0
-        self.rows(observation, Scaling(count))
+        self.rows(observation, unscaled(self.features))
         if among is not None:
             self.allowed(among)
 

@@ -8,35 +8,31 @@ delays is biased towards short ones. Conditioning on observability gives the rev
 
 (Lagakos, Barraj & De Gruttola 1988; Kalbfleisch & Lawless 1991; Lawless 1994). Bin j holds the
 delays in (edge_{j-1}, edge_j]; bin 0 those of 0. Of the decisions that have reached the age edge_j,
-`came_j` counts the reports of bin j and `risk_j` these and the reports of lower bins. Each edge
-passes every decision once, in order, so both are kept with one pointer per edge. While few reports
-are at risk they are not reliable: the histogram of observed delays counts as one more report, so
-that a first late report does not remove all exposure. An action's hazard is shrunk towards that of
-all actions with a weight of ten reports.
+`came_j` counts the reports of bin j and `risk_j` these and the reports of lower bins. While few
+reports are at risk, the histogram of observed delays counts as one more report, so that a first
+late report does not remove all exposure. An action's hazard is shrunk towards that of all actions
+with a weight of ten reports.
 
 Between two edges F grows linearly from the smallest to the largest delay that was seen in the bin,
 so that outcomes which all take the same time are known to be complete as soon as that has passed.
-
-The counts of model i are rows of delays[i]: came, risk, early (reports of decisions that have not
-reached their bin's edge yet), and share, which is F at the edges.
 """
 
 from __future__ import annotations
 
+import math
+from typing import Annotated
+
 import numpy as np
 
-from belated.core.arrays import Floats, Indices, Ints
-from belated.core.compiled import njit
-from belated.linear.sums import CAME, EARLY, EDGES, FIRST, LAST, RISK, SHARE
+from belated.core.arrays import Floats, Indices
+from belated.core.tree import Entries, Learned
 
 POOLED = 10.0
 """The weight, in reports, of the hazard of all actions in that of one action."""
 HISTOGRAM = 1.0
 """The weight, in reports, of the histogram of observed delays."""
-# Columns of a log's whole numbers.
-MODEL, BIN, STATUS = range(3)
-# Columns of a log's numbers.
-CLOCK, TOTAL, USED = range(3)
+EDGES = 64
+"""The number of edges: the last one is 3 * 2^30 units of time."""
 
 
 def unit_edges() -> Floats:
@@ -46,123 +42,69 @@ def unit_edges() -> Floats:
     return np.concatenate([[0.0, 1.0], steps])[:EDGES]
 
 
-@njit(cache=True)
-def bin_of(edges: Floats, delay: float) -> int:
-    """The bin of a delay: the first edge that is at least as large."""
-    low, high = 0, len(edges) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if edges[middle] >= delay:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+UNIT_EDGES = unit_edges()
 
 
-@njit(cache=True)
-def count_report(
-    edges: Floats,
-    passed: Ints,
-    delays: Floats,
-    within: Floats,
-    number: int,
-    model: int,
-    delay: float,
-) -> int:
-    """Count the first report of a decision; returns the bin of its delay."""
-    j = bin_of(edges, delay)
-    within[FIRST, j] = min(within[FIRST, j], delay)
-    within[LAST, j] = max(within[LAST, j], delay)
-    if passed[j] <= number:
-        delays[model, EARLY, j] += 1.0
-        return j
-    delays[model, CAME, j] += 1.0
-    delays[model, RISK, j] += 1.0
-    for later in range(j + 1, len(edges)):
-        if passed[later] <= number:  # larger edges have not passed it either
-            break
-        delays[model, RISK, later] += 1.0
-    return j
+class Delays(Learned):
+    """Counts of the delays of reports, by model and bin.
 
-
-@njit(cache=True)
-def advance(
-    edges: Floats,
-    passed: Ints,
-    delays: Floats,
-    base: int,
-    log: Floats,
-    marks: Indices,
-    seen: int,
-    time: float,
-) -> None:
-    """Move every edge past the decisions that have reached its age.
-
-    log, marks: indexed by number - base; the bin of a first report is -1 if there is none that
-    counts. seen: the number of decisions begun at the last `observe`, which was at this time.
+    Attributes:
+        came: reports of decisions that have reached the edge of the report's bin.
+        risk: reports of this bin or a lower one, of decisions that have reached its edge.
+        early: reports of decisions that have not reached the edge of the report's bin.
+        first: the smallest delay in each bin; infinite if there is none.
+        last: the largest delay in each bin.
     """
-    for j in range(len(edges)):
-        edge = edges[j]
-        k = max(passed[j], base)
-        if k >= seen or time - log[k - base, CLOCK] < edge:
-            if k == base:  # no decision in the log has reached this edge
-                for later in range(j, len(edges)):
-                    passed[later] = max(passed[later], base)
-                break
-            continue
-        while k < seen and time - log[k - base, CLOCK] >= edge:
-            found = marks[k - base, BIN]
-            if 0 <= found <= j:
-                counted = delays[marks[k - base, MODEL]]
-                counted[RISK, j] += 1.0
-                if found == j:
-                    counted[CAME, j] += 1.0
-                    counted[EARLY, j] -= 1.0
-            k += 1
-        passed[j] = k
 
+    came: Annotated[Floats, Entries("models edges", 0.0)]
+    risk: Annotated[Floats, Entries("models edges", 0.0)]
+    early: Annotated[Floats, Entries("models edges", 0.0)]
+    first: Annotated[Floats, Entries(low=0.0, high=math.inf)]
+    last: Annotated[Floats, Entries(low=0.0)]
 
-@njit(cache=True)
-def fit(delays: Floats, top: int) -> None:
-    """Compute F at the edges from the counts; top: the largest bin that has counts."""
-    A, _, E = delays.shape
-    for i in range(A):
-        for j in range(top, E):
-            delays[i, SHARE, j] = 1.0
-    below = 0.0  # reports of bin j and lower ones
-    for j in range(top + 1):
-        for i in range(A):
-            below += delays[i, CAME, j] + delays[i, EARLY, j]
-    for j in range(top, 0, -1):
-        came, risk, early = 0.0, 0.0, 0.0
-        for i in range(A):
-            came += delays[i, CAME, j]
-            risk += delays[i, RISK, j]
-            early += delays[i, EARLY, j]
-        if below > 0.0:
-            pool = (came + HISTOGRAM * (came + early) / below) / (risk + HISTOGRAM)
-            for i in range(A):
-                hazard = (delays[i, CAME, j] + POOLED * pool) / (delays[i, RISK, j] + POOLED)
-                delays[i, SHARE, j - 1] = (1.0 - hazard) * delays[i, SHARE, j]
-        else:
-            for i in range(A):
-                delays[i, SHARE, j - 1] = delays[i, SHARE, j]
-        below -= came + early
+    def __init__(self, models: int) -> None:
+        self.came, self.risk, self.early = (np.zeros((models, EDGES)) for _ in range(3))
+        self.first, self.last = np.full(EDGES, math.inf), np.zeros(EDGES)
 
+    def add(self, models: Indices, delays: Floats, ages: Floats) -> None:
+        """Count reports: their models, delays and the ages of their decisions, in units."""
+        bins = np.minimum(np.searchsorted(UNIT_EDGES, delays), EDGES - 1)
+        reached = np.searchsorted(UNIT_EDGES, ages, side="right") - 1
+        known = reached >= bins
+        np.add.at(self.came, (models[known], bins[known]), 1.0)
+        np.add.at(self.early, (models[~known], bins[~known]), 1.0)
+        steps = np.zeros((len(self.risk), EDGES + 1))
+        np.add.at(steps, (models[known], bins[known]), 1.0)
+        np.add.at(steps, (models[known], reached[known] + 1), -1.0)
+        self.risk += np.cumsum(steps, axis=1)[:, :EDGES]
+        np.minimum.at(self.first, bins, delays)
+        np.maximum.at(self.last, bins, delays)
 
-@njit(cache=True)
-def share_at(
-    edges: Floats, delays: Floats, within: Floats, age: float, out: Floats, weight: float
-) -> None:
-    """Add weight times F of every model at an age to out (A,); 0 below 0."""
-    if age < 0.0:
-        return
-    j = bin_of(edges, age)
-    below, part = max(j - 1, 0), 1.0
-    if age < within[LAST, j]:
+    def shares(self) -> Floats:
+        """F at the edges, (models, E)."""
+        share = np.ones_like(self.came)
+        seen = (self.came + self.early).sum(axis=0)
+        below = np.cumsum(seen)
+        for j in range(int(np.max(np.flatnonzero(seen), initial=0)), 0, -1):
+            if below[j] > 0.0:
+                pool = self.came[:, j].sum() + HISTOGRAM * seen[j] / below[j]
+                pool /= self.risk[:, j].sum() + HISTOGRAM
+                hazard = (self.came[:, j] + POOLED * pool) / (self.risk[:, j] + POOLED)
+                share[:, j - 1] = (1.0 - hazard) * share[:, j]
+            else:
+                share[:, j - 1] = share[:, j]
+        return share
+
+    def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
+        """F of decisions of these models at these ages, in units; 0 below 0."""
+        upper = np.minimum(np.searchsorted(UNIT_EDGES, ages), EDGES - 1)
+        lower = np.maximum(upper - 1, 0)
         # delays are counted in units: those of the first one lie between it and the unit before
-        start = max(edges[below], within[FIRST, j] - edges[1])
-        part = max(age - start, 0.0) / (within[LAST, j] - start)
-    for i in range(len(out)):
-        share = delays[i, SHARE]
-        out[i] += weight * (part * share[j] + (1.0 - part) * share[below])
+        start = np.maximum(UNIT_EDGES[lower], self.first[upper] - 1.0)
+        part = np.ones_like(ages)
+        inside = (ages >= 0.0) & (ages < self.last[upper])
+        width = self.last[upper][inside] - start[inside]
+        part[inside] = np.maximum(ages[inside] - start[inside], 0.0) / width
+        exposed: Floats = part * share[models, upper] + (1.0 - part) * share[models, lower]
+        exposed[ages < 0.0] = 0.0
+        return exposed

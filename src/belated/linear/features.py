@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from belated.core import checks, stored
 from belated.core.arrays import Floats
+from belated.core.tree import Entries
 
 LARGEST = 1e12
 """The largest feature: sums of its square still tell what is added to them."""
@@ -163,20 +165,27 @@ class Features:
         return f"Features({given})"
 
 
+@dataclass(slots=True, eq=False)
 class Scaling:
-    """Mean and spread of the numbers of a learner's first vectors, which are then fixed."""
+    """Mean and spread of the numbers of a learner's first vectors, which are then fixed.
 
-    def __init__(self, count: int) -> None:
-        self._vectors = 0
-        self._seen = np.zeros(count)  # numbers that were not missing
-        self._mean = np.zeros(count)
-        self._square = np.zeros(count)  # sum of squared distances from the mean
+    Attributes:
+        vectors: how many vectors were counted.
+        seen: how many numbers of each feature were not missing.
+        mean: of these numbers.
+        square: the sum of their squared distances from the mean.
+    """
+
+    vectors: Annotated[int, Entries(low=0, high=FIRST)]
+    seen: Annotated[Floats, Entries("numbers", 0.0, FIRST)]
+    mean: Annotated[Floats, Entries("numbers")]
+    square: Annotated[Floats, Entries("numbers", 0.0)]
 
     def note(self, raw: Floats) -> None:
         """Count the numbers (n,) of a decision; NaN is missing."""
-        if self._vectors < FIRST and len(raw):
-            self._vectors += 1
-            self._seen, self._mean, self._square = self._with(raw)
+        if self.vectors < FIRST and len(raw):
+            self.seen, self.mean, self.square = self._with(raw)
+            self.vectors += 1
 
     def scaled(self, raw: Floats) -> Floats:
         """Numbers in standard deviations from their mean, with these noted; NaN stays.
@@ -190,34 +199,19 @@ class Scaling:
 
     def _with(self, raw: Floats) -> tuple[Floats, Floats, Floats]:
         """Count, mean and squared distances with these numbers (Welford 1962)."""
-        if self._vectors >= FIRST:
-            return self._seen, self._mean, self._square
+        if self.vectors >= FIRST:
+            return self.seen, self.mean, self.square
         there = ~np.isnan(raw)
-        seen = self._seen + there
-        step = np.where(there, raw - self._mean, 0.0)
-        mean = self._mean + step / np.maximum(seen, 1.0)
-        return seen, mean, self._square + step * np.where(there, raw - mean, 0.0)
+        seen = self.seen + there
+        step = np.where(there, raw - self.mean, 0.0)
+        mean = self.mean + step / np.maximum(seen, 1.0)
+        return seen, mean, self.square + step * np.where(there, raw - mean, 0.0)
 
-    def state(self) -> stored.State:
-        """What was counted."""
-        return {
-            "vectors": self._vectors,
-            "seen": self._seen.copy(),
-            "mean": self._mean.copy(),
-            "square": self._square.copy(),
-        }
 
-    def restore(self, state: object) -> None:
-        """Continue from a saved state."""
-        read = stored.exact(state, "vectors", "seen", "mean", "square")
-        self._vectors = stored.count("vectors", read["vectors"], FIRST)
-        shape = self._seen.shape
-        self._seen = stored.copied("seen", read["seen"], np.float64, shape)
-        self._mean = stored.copied("mean", read["mean"], np.float64, shape)
-        self._square = stored.copied("square", read["square"], np.float64, shape)
-        stored.between("seen", self._seen, 0.0, FIRST)
-        stored.finite("mean", self._mean)
-        stored.between("square", self._square, 0.0, stored.LARGEST_FLOAT)
+def unscaled(features: object) -> Scaling:
+    """The scaling of a fresh learner."""
+    count = len(features.numbers) if isinstance(features, Features) else 0
+    return Scaling(0, np.zeros(count), np.zeros(count), np.zeros(count))
 
 
 def _hashed(name: str, kind: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Floats
 
 DRAWS = 4096
 ENOUGH = 0.95
@@ -156,7 +156,7 @@ def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
 
 def table(
     names: list[str],
-    plays: Ints,
+    plays: Floats,
     hits: Floats,
     exposed: Floats,
     raw: Floats,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from belated.core import checks
-from belated.core.records import FeedbackError, altered
+from belated.core.records import Decision, FeedbackError, altered
 
 LARGEST = 1e30
 """The largest outcome, so that products of outcomes and features are far from infinity."""
@@ -23,7 +23,7 @@ class Reward:
     Reward(episode=17, value=12.5, event=None, at=None)
 
     Attributes:
-        episode: the number of the decision.
+        episode: the number of the decision; a `Decision` may be given for it.
         value: any number of at most 1e30; the rewards of several events of one decision are added.
         event: the name of the event, such as an order number. The same event with the same value
             again is a duplicate; `None` is one event.
@@ -40,6 +40,9 @@ class Reward:
     part: ClassVar[str] = "reward"
 
     def __post_init__(self) -> None:
+        given: object = self.episode
+        if isinstance(given, Decision):
+            checks.fix(self, "episode", given.number)
         try:
             checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
             checks.fix(self, "value", checks.real("value", self.value, -LARGEST, LARGEST))

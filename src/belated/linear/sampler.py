@@ -1,71 +1,73 @@
 """LinearSampler: decisions with features whose outcomes arrive late, and mostly never.
 
-    F(age)       the exposure of a decision of that age                    exposure
-    V, b, f      regression on the exposed outcomes                        sums, fitting
-    memories     discounts of the past, weighted by their predictions      learning
-    policy       optimistic Thompson sampling, exact probabilities         choosing
+    log      one row per decision: features, action, time, outcome so far, delay      rows
+    fit      exposures, regressions, a change                                         exposure, fit
+    choose   a pure function of the fitted model, the features, a seed and a number   model
+
+The state is the log. A fit reads it anew, at positions that depend on the rows alone: when the
+decisions or the reports have grown by 5 %, or after a batch. So a learner that is rebuilt from its
+log is the same learner.
 
 No constant has a unit: the learner does the same if outcomes and `silence` are multiplied by a
-power of two, and the same up to rounding if a number is added to both, as long as their size is
-between about 1e-100 and 1e30.
+power of two, and the same up to rounding if a number is added to both.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated
 
 import numpy as np
 
-from belated.core import checks, stored
-from belated.core.arrays import Floats, Ints
+from belated.core import checks
+from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
 from belated.core.contract import Information
-from belated.core.records import Decision, Episode, FeedbackError, Notes, decided
-from belated.core.tree import call
-from belated.linear import exposure as exposures
-from belated.linear import files, learning, life, sums
+from belated.core.episodes import newest
+from belated.core.records import Decision, Episode, FeedbackError, Notes
+from belated.core.tree import Configured, Count, Entries
+from belated.linear import fit, life
+from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.clock import CallClock
-from belated.linear.exposure import BIN, CLOCK, STATUS, TOTAL
-from belated.linear.features import LARGEST, Features, Scaling
-from belated.linear.fitting import WIDE, quadratic
-from belated.linear.learning import BEGIN, CHOOSE, CLOSED, FIT, NOTE, REPORTED, UNDECIDED
+from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
+from belated.linear.features import LARGEST, Features, Scaling, unscaled
 from belated.linear.life import ActionRow, Overview
 from belated.linear.logs import DecisionLog
+from belated.linear.model import Known, Model, available, drawn, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
+from belated.linear.rows import CLOSED, LATEST, OPEN, UNDECIDED, Rows
 
-MEMORIES = (1.0, 0.9995, 0.998, 0.992)
-MORE_MEMORIES = (1.0, 0.9995, 0.999, 0.998, 0.996, 0.992, 0.984)
-"""Discounts per decision if silence has a meaning, and if every outcome reports."""
 DIAGONAL = 300
 """The number of features above which only the diagonal of the covariance is kept by default."""
-BLOCKS = 64
-FLOAT = np.dtype(np.float64)
-_ARGUMENTS = (
-    *("silence", "changes", "floor", "holdout", "reference", "seed", "diagonal", "close_at"),
-)
-_FIELDS = (
-    *_ARGUMENTS,
-    *("problem", "retired", "seen", "time", "late", "clock", "scaling", "sums", "log"),
-    *("delays", "events", "waiting"),
-)
+GROWTH = 0.05
+"""The growth of the log, or of the reports, after which the models are fitted anew."""
+TESTED = 0.05
+"""The growth of the log after which a change is tested."""
+BATCH = 20
+"""The number of decisions before an `observe` that make it a batch."""
+CALLS = 100
+"""The number of first calls whose times determine the unit of ages."""
+ENOUGH = 20
+"""The number of reports from which decisions are closed by their exposure."""
+JUDGED = 8.0
+"""The expected number of reports below which an action cannot be judged."""
 
 
-class LinearSampler:
+class LinearSampler(Configured):
     """A learner for decisions with features, late outcomes and silence.
 
     >>> agent = LinearSampler(Choice(actions=["plain", "question"], features=2))
     >>> decision = agent.decide([1.0, 0.5])
-    >>> agent.observe([Reward(decision.number, 12.5)])
+    >>> agent.observe([Reward(decision, 12.5)])
     >>> agent.begun
     1
 
     Args:
         problem: the choice to learn.
         silence: the outcome of decisions that never report; `None` if every outcome reports.
-        changes: whether outcomes may change over time; without changes one memory is kept.
+        changes: whether outcomes may change over time.
         floor: the probability that is divided equally among all available actions.
         holdout: the share of the decisions that play another policy, for an unbiased comparison.
         reference: that policy, as the probability of every action; by default uniform.
@@ -81,6 +83,26 @@ class LinearSampler:
     holds_feedback = 0
     reads_delays = True
 
+    _rows: Rows
+    _past: fit.Sums  # of the decisions that have left the log
+    _known: Known | None
+    _prior: fit.Prior | None  # after a change
+    _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
+    _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
+    _tested: Count  # decisions at the last test
+    _reports: Count
+    _late: Count
+    _batch: bool  # whether a batch has come since the last fit
+    _seen: Count  # decisions begun at the last observe
+    _time: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # of the last observe
+    _clock: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # the latest time of any call
+    _told: bool | None  # whether the caller has a clock; None before the first call
+    _calls: list[float]  # times of the first calls
+    _scaling: Scaling
+    _retired: list[int]
+    _events: dict[int, dict[str, float]]  # of decisions with several events, or named ones
+    _acting: dict[int, Notes]  # of episodes that have not acted
+
     def __init__(
         self,
         problem: Choice,
@@ -95,107 +117,49 @@ class LinearSampler:
         close_at: float | None = None,
     ) -> None:
         checks.instance("problem", problem, Choice)
-        self._problem = problem
-        self._silence = (
+        self.problem = problem
+        self.silence = (
             None
             if silence is None
             else checks.real("silence", silence, -LARGEST_REWARD, LARGEST_REWARD)
         )
-        self._changes = checks.flag("changes", changes)
-        self._floor = checks.real("floor", floor, 0.0, 1.0)
-        self._holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self._reference = None if reference is None else _reference(reference, problem)
+        self.changes = checks.flag("changes", changes)
+        self.floor = checks.real("floor", floor, 0.0, 1.0)
+        self.holdout = checks.real("holdout", holdout, 0.0, 1.0)
+        self.reference = None if reference is None else _reference(reference, problem)
         self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
-        d = problem.width + (0 if problem.shared else 1)
-        self._diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
-        self._close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
-        self._retired: set[int] = set()
-        self._lay_out(problem.actions or 1)
-
-        self._clock = CallClock()
-        self._scaling = Scaling(
-            len(problem.features.numbers) if isinstance(problem.features, Features) else 0
-        )
-        self._begun = 0
-        self._base = 0  # the first decision in the log
-        self._open = 0
-        self._seen = 0  # decisions begun at the last observe
-        self._time = -1.0  # of the last observe
-        self._x = np.zeros((64, problem.width))  # features of the chosen action, by number - base
-        self._log = np.zeros((64, 3))  # time, sum of the events, outcome as it was learned
-        self._marks = np.zeros((64, 3), dtype=np.int32)  # model, bin of the delay, status
-        self._events: dict[int, dict[str, float]] = {}  # of decisions with named events
-        self._acting: dict[int, Notes] = {}  # of episodes that have not acted
-        self._waiting: list[tuple[int, float, str, float]] = []  # number, time, event, value
-        self._late = 0
-        self._delays: dict[int, float] = {}  # of first reports, until the unit of ages is fixed
-        self._given = np.zeros((1, problem.width))  # features of the decision
-        self._row = self._given[0]
+        d = problem.width + 1
+        self.diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
+        self.close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
+        columns = 2 if self._few_columns else d
+        checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
+        self._rows = Rows(problem.width)
+        self._past = fit.Sums(self._models, d, diagonal=self._few_columns)
+        self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
+        self._tested = self._reports = self._late = self._seen = 0
+        self._batch, self._told = False, None
+        self._time = self._clock = -1.0
+        self._calls, self._retired, self._events, self._acting = [], [], {}, {}
+        self._scaling = unscaled(problem.features)
+        self._median_gap = 0, 1.0  # the number of calls, and the unit that follows from them
         # Whether an observation is one row of numbers, which can be read quickly.
         self._plain = not problem.shared and not isinstance(problem.features, Features)
-        self._empty = np.zeros(0)
-
-    def _lay_out(self, A: int) -> None:
-        """Make the arrays of a fresh learner with A models."""
-        problem = self._problem
-        d = problem.width + (0 if problem.shared else 1)
-        t = d if self._diagonal else d * (d + 1) // 2
-        memories = MEMORIES if self._silent else MORE_MEMORIES
-        discounts = np.array(memories if self._changes else (1.0,))
-        M, B = len(discounts), BLOCKS if self._silent else 1
-        floats, whole = sums.room(A, d, t, M, B, not self._silent)
-        checks.room(floats, actions=problem.actions, features=problem.width)
-        self._floats = np.zeros(floats)
-        self._whole = np.zeros(whole, dtype=np.int64)
-        for place, value in (
-            (sums.MODELS, A),
-            (sums.FEATURES, d),
-            (sums.TERMS, t),
-            (sums.MEMORIES, M),
-            (sums.ROOM, B),
-            (sums.CONSTANT, not problem.shared),
-            (sums.SILENT, self._silent),
-            (sums.WIDTH, 8 if d <= WIDE else 32),
-            (sums.SEED, self.seed),
-            (sums.FITTED, -1),
-            (sums.SPREAD, -1),
-        ):
-            self._whole[place] = value
-        self._parts = sums.parts_of(self._floats, self._whole)
-        parts = self._parts
-        parts.level[sums.JUDGING] = 0.998
-        parts.level[sums.FLOOR] = self._floor
-        parts.level[sums.HOLDOUT] = self._holdout
-        parts.edges[:] = exposures.unit_edges()
-        parts.within[sums.FIRST] = parts.edges  # no delay in any bin
-        parts.memory[sums.DISCOUNT] = discounts
-        parts.memory[sums.SCALE] = 1.0
-        parts.memory[sums.WEIGHT] = 1.0 / M
-        parts.reference[:] = 1.0
-        if self._reference is not None:
-            parts.reference[:] = 0.0
-            parts.reference[: len(self._reference)] = self._reference
-        parts.fits[:, :, sums.WHEN] = -1.0
-        parts.order[:] = np.arange(B)
-        parts.span[:] = parts.sizes.shape[1], -1
-        self._all = np.arange(A)
 
     # Attributes of the agent
 
     @property
-    def problem(self) -> Choice:
-        """The problem that the agent was made for."""
-        return self._problem
-
-    @property
-    def floor(self) -> float:
-        """The probability that is divided equally among all available actions."""
-        return self._floor
-
-    @property
-    def holdout(self) -> float:
-        """The share of the decisions that play the reference policy, by default the uniform one."""
-        return self._holdout
+    def axes(self) -> dict[str, int]:
+        """The sizes of the axes of what is learned."""
+        d = self.problem.width + 1
+        return {
+            "models": self._models,
+            "width": self.problem.width,
+            "d": d,
+            "columns": 2 if self._few_columns else d,
+            "p": d - self.problem.shared,
+            "edges": EDGES,
+            "numbers": len(self._scaling.mean),
+        }
 
     @property
     def retired(self) -> frozenset[int]:
@@ -205,28 +169,25 @@ class LinearSampler:
     @property
     def begun(self) -> int:
         """How many decisions have begun."""
-        return self._begun
-
-    @property
-    def _silent(self) -> bool:
-        """Whether silence has a meaning."""
-        return self._silence is not None
+        return self._rows.end
 
     @property
     def _models(self) -> int:
-        return self._problem.actions or 1
+        return self.problem.actions or 1
+
+    @property
+    def _few_columns(self) -> bool:
+        """Whether only diagonals are kept; of one feature there is nothing to leave out."""
+        return self.diagonal and self.problem.width > 1
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
-        status = self._marks[: self._begun - self._base, STATUS]
-        return (np.flatnonzero(status != CLOSED) + self._base).tolist()
+        return [int(number) for number in self._rows.open()]
 
     def is_open(self, number: int) -> bool:
         """Whether an outcome of this decision can still be taken."""
         number = checks.integer("number", number, 0)
-        if not self._base <= number < self._begun:
-            return False
-        return bool(self._marks[number - self._base, STATUS] != CLOSED)
+        return number < self.begun and not self._rows.closed(number)
 
     # Decisions
 
@@ -248,164 +209,121 @@ class LinearSampler:
         """
         if rng is not None:
             checks.generator("rng", rng)
-        time = None if now is None else self._clock.checked(now)
-        # If nothing changes before the compiled call, that call checks the features.
-        idle = rng is None and not (self._waiting or self._acting or self._clock.ticking)
-        given, models, raw = self._at_hand(x, among, check=not idle)
-        draw = -1.0 if rng is None else rng.random()
-        number = self._begun
-        if not idle or number - self._base == len(self._log):
-            self._ready(time)
-        out = np.empty(len(models))
-        place = self._run(BEGIN | CHOOSE | NOTE, number, given, models, out, draw)
-        if place < 0:
-            self._problem.rows(x, self._scaling)  # raises the error
+        time = self._checked_time(now)
+        rows, raw = self._read(x)
+        models = available(self.problem, len(rows), among, self._retired)
+        number = self._begin(time)
+        shares = self._shares(rows, models, self._known)
+        draw = uniform(self.seed, number) if rng is None else rng.random()
+        made = drawn(self.problem, number, models, shares, draw)
         for numbers in raw:
             self._scaling.note(numbers)
-        self._has_begun()
-        action = place
-        if models is not self._all and not self._problem.shared:
-            action, out = int(models[place]), self._whole_policy(models, out)
-        return decided(number, action, out.item(action), out)
+        shared, action = self.problem.shared, made.action
+        row = rows[action if shared else 0]
+        self._rows.note(number, row, 0 if shared else action, made.probability)
+        return made
+
+    def decide_many(
+        self, observations: Iterable[object], now: float | None = None
+    ) -> list[Decision]:
+        """Decide for several observations, or for none of them if one is invalid."""
+        asked = list(observations)
+        for x in asked:
+            self.problem.check_observation(x)
+        return [self.decide(x, now=now) for x in asked]
 
     def check_observation(self, x: object, among: object = None) -> object:
         """Raise `ValueError` if no decision is possible there; nothing changes.
 
         Returns the observation for `decide`: a list of numbers as an array, already checked.
         """
-        given, _, _ = self._at_hand(x, among)
-        return given[0].copy() if given is self._given else x
+        rows, _ = self._read(x)
+        available(self.problem, len(rows), among, self._retired)
+        return rows[0].copy() if self._plain and x is not None else x
 
-    def _at_hand(
-        self, x: object, among: object, *, check: bool = True
-    ) -> tuple[Floats, Ints, list[Floats]]:
-        """Features (1, d) or (n, d), the models of the actions that may be taken, and numbers.
-
-        check: whether to check the size of the features, if they are one row of numbers.
-        """
-        given, raw = self._rows(x, check=check)
-        if among is None and not self._retired:
-            if self._plain or not self._problem.shared:
-                return given, self._all, raw
-            return given, np.zeros(len(given), dtype=np.int64), raw
-        return given, np.array(self._problem.allowed(among, self._retired), dtype=np.int64), raw
-
-    def _rows(self, x: object, *, check: bool = True) -> tuple[Floats, list[Floats]]:
-        """The features as rows; one row is written over by the next call. check: see `_at_hand`."""
+    def _read(self, x: object) -> tuple[Floats, list[Floats]]:
+        """The features as rows (1, width) or (n, width), and named numbers before scaling."""
         if self._plain and x is not None:
-            row = self._row
             try:
                 given = np.asarray(x)
             except (TypeError, ValueError):
                 pass
             else:
-                kind = given.dtype
-                if given.shape == row.shape and (kind is FLOAT or kind.kind in "fiub"):
-                    row[:] = given
-                    if not check or row.dot(row) <= LARGEST:  # so no number is larger, or none
-                        return self._given, []
-        return self._problem.rows(x, self._scaling)
+                if given.shape == (self.problem.width,) and given.dtype.kind in "fiub":
+                    row = given.astype(np.float64)
+                    if row.dot(row) <= LARGEST:  # so no number is larger, and none is missing
+                        return row[None], []
+        return self.problem.rows(x, self._scaling)
 
-    def _ready(self, time: float | None) -> None:
-        """Learn from the outcomes so far, and make room, before a decision begins."""
+    def _shares(self, rows: Floats, models: Ints, known: Known | None) -> Floats:
+        """The probabilities of the available actions."""
+        return probabilities(rows, models, known, self.floor, self.holdout, self.reference)
+
+    def _begin(self, time: float | None) -> int:
+        """Fit if it is time, and add a decision to the log; returns its number."""
         if self._acting:
             self._read_notes()
-        if self._waiting:
-            self._learn_waiting()
-        if self._clock.ticking and self._clock.tick(time, self._seen):
-            self._restart_ages()
-        if self._begun - self._base == len(self._log):
-            self._make_room()
+        self._tick(time)
+        if self._is_stale():
+            self._fit()
+        return self._rows.begin(self._clock if self._told else float(self._seen))
 
-    def _run(
-        self,
-        what: int,
-        number: int,
-        given: Floats,
-        models: Ints,
-        out: Floats,
-        draw: float = -1.0,
-    ) -> int:
-        """See `learning.run`."""
-        return learning.run(
-            self._floats,
-            self._whole,
-            self._x,
-            self._log,
-            self._marks,
-            what,
-            number,
-            given,
-            models,
-            draw,
-            self._seen,
-            self._time,
-            self._clock.time if self._clock.told else float(self._seen),
-            out,
-        )
-
-    def _has_begun(self) -> None:
-        """Count a decision that has begun."""
-        self._begun += 1
-        self._open += 1
-        if self._close_at is not None and self._whole[sums.FITTED] == self._begun - 1:
-            self._close_exposed(self._close_at)
-
-    def _asked(self, number: int, x: object, among: object) -> Floats:
-        """See `Policy.probabilities`."""
-        given, models, _ = self._at_hand(x, among)
-        out = np.empty(len(models))
-        self._run(CHOOSE, number, given, models, out)
-        return out if self._problem.shared else self._whole_policy(models, out)
-
-    def _whole_policy(self, models: Ints, shares: Floats) -> Floats:
-        """Probabilities of all actions, 0 for those that are not available."""
-        if len(models) == len(self._all):
-            return shares
-        whole: Floats = np.zeros(self._models)
-        whole[models] = shares
-        return whole
+    def begin_episode(self, now: float | None = None) -> Episode:
+        """Begin a decision whose features are not known yet; `act` of the episode decides."""
+        number = self._begin(self._checked_time(now))
+        episode = Episode(number, self._model(), self.problem)
+        self._acting[number] = episode.notes
+        return episode
 
     def _read_notes(self) -> None:
         """Learn which episodes have acted, and how."""
         for number, notes in list(self._acting.items()):
             asked = notes.decisions.get(0)
-            if asked is None:
-                continue
-            self.note(number, asked.observation, asked.action)
+            if asked is not None:
+                self.note(number, asked.observation, asked.action, asked.probability)
 
-    def _note(self, number: int, row: Floats, model: int) -> None:
-        """Add a decision that was made elsewhere to the sums; row: features (d,)."""
-        self._run(NOTE, number, np.array(row[None], order="C"), np.array([model]), np.empty(1))
-
-    def note(self, number: int, x: object, action: int) -> None:
+    def note(self, number: int, x: object, action: int, probability: float = 0.0) -> None:
         """Report the action of a decision that has begun and was made elsewhere."""
-        given, raw = self._rows(x)
+        rows, raw = self._read(x)
         for numbers in raw:
             self._scaling.note(numbers)
         self._acting.pop(number, None)
-        shared = self._problem.shared
-        self._note(number, given[action if shared else 0], 0 if shared else action)
+        shared = self.problem.shared
+        self._rows.note(number, rows[action if shared else 0], 0 if shared else action, probability)
 
-    def _begin(self, time: float | None) -> int:
-        """Begin a decision without features yet; returns its number."""
-        self._ready(time)
-        number = self._begun
-        self._run(BEGIN, number, self._blank(), self._all, self._empty)
-        self._has_begun()
-        return number
+    # Time
 
-    def _blank(self) -> Floats:
-        """Features (1, d) of a call that needs none."""
-        self._given[:] = 0.0
-        return self._given
+    def _checked_time(self, now: object) -> float | None:
+        """The argument `now`, which is given from the first call on, if at all."""
+        if now is None:
+            return None
+        if self._told is False:
+            raise ValueError(f"now must be None in all calls or given from the first, got {now!r}")
+        return checks.real("now", now, -LATEST, LATEST)
 
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """Begin a decision whose features are not known yet; `act` of the episode decides."""
-        number = self._begin(self._clock.checked(now))
-        episode = Episode(number, Policy(self, number), self._problem)
-        self._acting[number] = episode.notes
-        return episode
+    def _tick(self, now: float | None) -> None:
+        """Note a call; without a clock its time is the number of decisions at the last `observe`.
+
+        A clock that is set back does not change the time.
+        """
+        if self._told is None:
+            self._told = now is not None
+            self._clock = 0.0 if now is None else now
+        if not self._told:
+            now = float(self._seen)
+        self._clock = self._clock if now is None else max(self._clock, now)
+        if len(self._calls) < CALLS:
+            self._calls.append(self._clock)
+
+    @property
+    def _unit(self) -> float:
+        """The unit of ages: the median positive gap between the first calls."""
+        calls, unit = self._median_gap
+        if calls != len(self._calls):
+            gaps = np.diff(self._calls)
+            unit = float(np.median(gaps[gaps > 0.0])) if (gaps > 0.0).any() else 1.0
+            self._median_gap = len(self._calls), unit
+        return unit
 
     # Outcomes
 
@@ -414,31 +332,46 @@ class LinearSampler:
 
         A call without records means that nothing has arrived until now.
         """
-        clock = self._clock
-        time = None if now is None else clock.checked(now)
+        time = self._checked_time(now)
         if self._acting:
             self._read_notes()
         new, late = self._checked(records)
-        if clock.told is not False and clock.tick(time, self._seen):
-            self._restart_ages()
-        if clock.told:
-            self._time = clock.time
-        elif self._seen < self._begun:
+        self._tick(time)
+        if self._told:
+            self._time = self._clock
+        elif self._seen < self.begun:
             self._time = float(self._seen)  # that of the newest decisions
-        self._seen = self._begun
-        for (number, event), record in new.items():
-            arrived = self._time
-            if clock.told and record.at is not None:
-                arrived = min(record.at, arrived)
-            known = self._events.get(number)
-            if known is None:
-                known = self._events[number] = {}
-                k = number - self._base
-                if self._marks.item(k, STATUS) == REPORTED:
-                    known[EVENT] = self._log.item(k, TOTAL)
-            known[event] = record.value
-            self._waiting.append((number, arrived, event, record.value))
+        self._batch = self._batch or self.begun - self._seen > BATCH
+        self._seen = self.begun
         self._late += late
+        for (number, event), record in sorted(new.items(), key=lambda item: item[0]):
+            self._take(number, event, record)
+
+    def _take(self, number: int, event: str, record: Reward) -> None:
+        """Add an event to its decision; the order of events does not matter."""
+        rows, k = self._rows, number - self._rows.base
+        known = self._events.get(number)
+        arrived = self._time
+        if self._told and record.at is not None:
+            arrived = min(record.at, arrived)
+        delay = max(arrived - rows.time.item(k), 0.0)
+        before = rows.delay.item(k)
+        if known is None and (event != EVENT or before >= 0.0):
+            known = self._events[number] = {}
+            if before >= 0.0:
+                known[EVENT] = rows.outcome.item(k) + (self.silence or 0.0)
+        total = record.value
+        if known is not None:
+            known[event] = record.value
+            total = math.fsum(known.values())
+        counted = before >= 0.0 and self._is_hit(rows.outcome.item(k))
+        rows.outcome[k] = total - (self.silence or 0.0)
+        rows.delay[k] = delay if before < 0.0 else min(before, delay)
+        self._reports += self._is_hit(rows.outcome.item(k)) - counted
+
+    def _is_hit(self, outcome: float) -> bool:
+        """Whether an outcome that has reported counts; one that equals silence does not."""
+        return self.silence is None or outcome != 0.0
 
     def _checked(self, records: Iterable[Reward]) -> tuple[dict[tuple[int, str], Reward], int]:
         """The records that say something new, and how many come too late to be used."""
@@ -451,67 +384,41 @@ class LinearSampler:
         late = 0
         new: dict[tuple[int, str], Reward] = {}
         for record in batch:
-            self._problem.check(record)
+            self.problem.check(record)
             number, event = record.episode, record.key
-            if number >= self._begun:
-                newest = f"the newest is {self._begun - 1}" if self._begun else "none has begun"
+            if number >= self.begun:
                 raise FeedbackError(
-                    f"Reward of episode {number}: episode must be one that was begun ({newest})"
+                    f"Reward of episode {number}: episode must be one that was begun "
+                    f"({newest(self.begun)})"
                 )
-            k = number - self._base
-            status = CLOSED if k < 0 else self._marks.item(k, STATUS)
-            if status == CLOSED:
+            if self._rows.closed(number):
                 late += 1
                 continue
-            if status == UNDECIDED:
+            if self._rows.status[number - self._rows.base] == UNDECIDED:
                 raise FeedbackError(
                     f"Reward of episode {number}: episode must be one that has acted"
                 )
-            known = self._known(number, event)
+            known = self._value(number, event)
             if (number, event) in new:
                 known = new[number, event].value
-            if known is not None:
-                if known != record.value:
-                    called = "" if record.event is None else f" of event {record.event!r}"
-                    raise FeedbackError(
-                        f"Reward of episode {number}: value{called} is known to be {known:g}, "
-                        f"got {record.value:g}"
-                    )
-                continue
-            new[number, event] = record
+            if known is None:
+                new[number, event] = record
+            elif known != record.value:
+                called = "" if record.event is None else f" of event {record.event!r}"
+                raise FeedbackError(
+                    f"Reward of episode {number}: value{called} is known to be {known:g}, "
+                    f"got {record.value:g}"
+                )
         return new, late
 
-    def _known(self, number: int, event: str) -> float | None:
+    def _value(self, number: int, event: str) -> float | None:
         """The value of an event of an open decision, if it has arrived."""
         if number in self._events:
             return self._events[number].get(event)
-        k = number - self._base
-        if event == EVENT and self._marks.item(k, STATUS) == REPORTED:
-            return self._log.item(k, TOTAL)
+        k = number - self._rows.base
+        if event == EVENT and self._rows.delay[k] >= 0.0:
+            return self._rows.outcome.item(k) + (self.silence or 0.0)
         return None
-
-    def _learn_waiting(self) -> None:
-        """Learn what was observed since the last decision, whatever its order was."""
-        if not self._waiting:
-            return
-        waiting = sorted(self._waiting)
-        for number, time, event, _ in waiting:
-            known = self._events.get(number)
-            if event == EVENT and known is not None and len(known) == 1:
-                del self._events[number]  # the total is this event alone
-            if not self._clock.fixed:
-                began = self._log.item(number - self._base, CLOCK)
-                self._delays.setdefault(number, max(time - began, 0.0))
-        self._waiting = []
-        learning.take(
-            self._floats,
-            self._whole,
-            self._x,
-            self._log,
-            self._marks,
-            np.array([(number, time, value) for number, time, _, value in waiting]),
-            self._silence or 0.0,
-        )
 
     def forget(self, episode: int) -> None:
         """Discard a decision: its outcomes will not be used any more.
@@ -523,67 +430,184 @@ class LinearSampler:
             number = checks.integer("episode", episode, 0)
         except ValueError as error:
             raise FeedbackError(str(error)) from None
-        if number >= self._begun:
+        if number >= self.begun:
             raise FeedbackError(f"episode must be one that was begun, got {number}")
-        if not self.is_open(number):
-            return
-        self._read_notes()
-        self._acting.pop(number, None)
-        if self._waiting:
-            self._learn_waiting()
-        self._close(number)
-        self._trim()
+        if self.is_open(number):
+            self._read_notes()
+            self._acting.pop(number, None)
+            self._close(np.array([number]))
 
-    def _close(self, number: int) -> None:
-        learning.close(
-            self._floats,
-            self._whole,
-            self._x,
-            self._log,
-            self._marks,
-            number,
-            self._seen,
-            self._time,
-        )
-        self._events.pop(number, None)
-        self._delays.pop(number, None)
-        self._open -= 1
+    def _close(self, numbers: Ints) -> None:
+        """Close decisions; the oldest rows leave the log once half of it is closed."""
+        rows = self._rows
+        rows.status[numbers - rows.base] = CLOSED
+        rows.until[numbers - rows.base] = self._time
+        for number in numbers.tolist():
+            self._events.pop(number, None)
+        gone = rows.gone()
+        if gone:
+            self._past = self._sums(self._weigh(), gone)
+            rows.drop(gone)
 
     # Fitting
 
+    def _is_stale(self) -> bool:
+        """Whether the models must be fitted anew, which depends on the rows alone."""
+        known = self._known
+        if not self._reports:
+            return False
+        if known is None or self._batch:
+            return True
+        growth = max(GROWTH, self.problem.width / 400.0)
+        decisions, reports = self.begun - known.decisions, self._reports - known.reports
+        limits = max(growth * known.decisions, 1.0), max(growth * known.reports, 1.0)
+        return decisions >= limits[0] or reports >= limits[1]
+
     def _fit(self) -> None:
-        """Fit the models to all outcomes so far."""
-        self._run(FIT, self._begun, self._blank(), self._all, self._empty)
+        """Fit the models to the log, after a test for a change; see `fit`."""
+        self._batch = False
+        weighed = self._weigh()
+        sums = self._sums(weighed, self._rows.count)
+        if self.changes and self.begun - self._tested >= max(TESTED * self._counted, BATCH):
+            self._tested = self.begun
+            if self._has_changed(weighed, sums):
+                sums = self._sums(weighed, self._rows.count)
+        self._known = self._solve(sums)
+        if self.close_at is not None and self._reports >= ENOUGH:
+            rows = self._rows
+            ripe = (weighed.exposed >= self.close_at) & (rows.status[: rows.count] == OPEN)
+            if ripe.any():
+                self._close(np.flatnonzero(ripe) + rows.base)
 
-    def _close_exposed(self, share: float) -> None:
-        """Forget the oldest decisions whose exposure has reached a share."""
-        if self._whole[sums.REPORTS] < learning.LATER:
-            return
-        end = learning.exposed_until(
-            self._floats, self._whole, self._log, share, self._seen, self._time
-        )
-        for number in range(self._base, end):
-            if self._marks[number - self._base, STATUS] != CLOSED:
-                self._close(number)
-        self._trim()
+    @property
+    def _counted(self) -> int:
+        """How many decisions count: those since the last change."""
+        return self.begun - max(self._changed, 0)
 
-    def _restart_ages(self) -> None:
-        """Count delays anew after a change of the unit."""
-        fixed, self._clock.fixed = self._clock.fixed, False  # delays that wait are noted too
-        if self._waiting:
-            self._learn_waiting()
-        self._clock.fixed = fixed
-        learning.recount(
-            self._floats,
-            self._whole,
-            self._log,
-            self._marks,
-            self._clock.unit,
-            np.array(list(self._delays), dtype=np.int64),
-            np.array(list(self._delays.values()), dtype=np.float64),
+    def _hits(self) -> Bools:
+        """Which decisions have reported; under silence, a sum that equals it has not."""
+        n = self._rows.count
+        came: Bools = self._rows.delay[:n] >= 0.0
+        return came if self.silence is None else came & (self._rows.outcome[:n] != 0.0)
+
+    def _weigh(self) -> fit.Weighed:
+        """The decisions of the log as the regression takes them."""
+        rows, n = self._rows, self._rows.count
+        hits, models, outcome = self._hits(), rows.model[:n], rows.outcome[:n].copy()
+        if self.silence is None:
+            exposed = hits.astype(np.float64)
+            waiting = (rows.status[:n] == OPEN) & ~hits
+            total, pending = outcome * exposed, waiting.astype(np.float64)
+            return fit.Weighed(exposed, total, pending, outcome, exposed, self._past.delays)
+        delays = self._delays(n)
+        ages = rows.ages(self._seen, self._time, self._unit)
+        exposed = delays.at(delays.shares(), np.maximum(models, 0), ages) * (models >= 0)
+        amounts, weight = outcome[hits], 1.0
+        if len(amounts) and amounts.min() < amounts.max():
+            tau = fit.clipped(amounts)
+            np.clip(outcome, -tau, tau, out=outcome)
+        elif len(amounts) and self._known is not None:
+            chance = fit.predictions(rows.x[:n], models, self._known.theta, self._known.constant)
+            chance = np.clip(chance / amounts[0], 0.0, 0.95)
+            weight = (1.0 - chance) / (1.0 - chance * exposed)
+        mass = weight * exposed
+        pending = (models >= 0) - mass
+        return fit.Weighed(mass, weight * outcome, pending, outcome, exposed, delays)
+
+    def _delays(self, end: int) -> Delays:
+        """The counts of the delays of the past and of the rows before `end`."""
+        delays, rows = fit.copied(self._past.delays), self._rows
+        hits = np.flatnonzero(self._hits()[:end])
+        ages = rows.ages(self._seen, self._time, self._unit)
+        delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages[hits])
+        return delays
+
+    def _sums(self, weighed: fit.Weighed, end: int) -> fit.Sums:
+        """The sums over the past and the rows before `end`; rows before a change only count."""
+        sums, rows = fit.copied(self._past), self._rows
+        here = slice(min(max(self._changed - rows.base, 0), end), end)
+        models, hits = rows.model[:end], self._hits()[:end]
+        fit.accumulate(
+            rows.x[here], models[here], weighed.mass[here], weighed.total[here],
+            weighed.pending[here], sums.gram, sums.moment, sums.asked,
+        )  # fmt: skip
+        sums.square += (weighed.total[here] * weighed.outcome[here]).sum()
+        fit.describe(rows.x[:end], models, sums.features)
+        decided, raw = models >= 0, rows.outcome[:end]
+        sums.plays += np.bincount(models[decided], minlength=self._models)
+        sums.hits += np.bincount(models[hits], minlength=self._models)
+        sums.exposed += _by_model(models[decided], weighed.exposed[:end][decided], self._models)
+        sums.raw[0] += _by_model(models[hits], raw[hits], self._models)
+        sums.raw[1] += _by_model(models[hits], raw[hits] ** 2, self._models)
+        clipped = weighed.outcome[:end][hits]
+        sums.level += clipped.sum(), (clipped * clipped).sum()
+        if self.silence is not None:
+            sums.delays = weighed.delays if end == rows.count else self._delays(end)
+        return sums
+
+    def _solve(self, sums: fit.Sums) -> Known:
+        """What the sums say."""
+        level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
+        fitted, variance = self._regressed(sums, level)
+        p, columns = fitted.precision.shape[1:]
+        precision = fitted.precision + level.scaled(sums.asked)[:, :p, :columns]
+        covariance = fit.inverse(precision, level.scale)
+        mass, reports = float(sums.exposed.sum()), float(sums.hits.sum())
+        return Known(
+            frozen(fitted.theta / level.scale),
+            frozen(covariance),
+            float(fitted.constant),
+            math.sqrt(variance),
+            min(reports / max(mass, 1e-9), 1.0),
+            level.nonzero,
+            self.begun,
+            self._reports,
         )
-        if self._clock.fixed:
-            self._delays = {}
+
+    def _regressed(self, sums: fit.Sums, level: fit.Level) -> tuple[fit.Fitted, float]:
+        """The regression in scaled features, and the variance of an outcome."""
+        gram, moment = level.scaled(sums.gram), sums.moment / level.whole
+        fitted = fit.regress(gram, moment, self._prior_in(level), self._pseudo)
+        left = fit.residual(gram, moment, float(sums.square[0]), fitted)
+        mass = float(gram[:, -1, -1 if gram.shape[2] == gram.shape[1] else 0].sum())
+        return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
+
+    def _has_changed(self, weighed: fit.Weighed, sums: fit.Sums) -> bool:
+        """Whether there was a change; then the log begins anew after it."""
+        rows = self._rows
+        level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
+        fitted, variance = self._regressed(sums, level)
+        here = slice(max(self._changed - rows.base, 0), rows.count)
+        past = level.scaled(self._past.gram), self._past.moment / level.whole
+        self._evidence, start = fit.evidence(
+            rows.x[here],
+            rows.model[here],
+            weighed.rows(here),
+            past,
+            level,
+            self._prior_in(level),
+            fitted,
+            variance,
+            self._pseudo,
+        )
+        if self._evidence <= 0.5:
+            return False
+        start += here.start
+        before, _ = self._regressed(self._sums(weighed, start), level)
+        self._prior = level.unscaled(fit.inflated(before, level.ridge))
+        self._changed, self._evidence = rows.base + start, 0.0
+        self._past.clear()
+        return True
+
+    @property
+    def _pseudo(self) -> float:
+        """The weight of the constant; after a change it stays, if models have their own."""
+        fixed = self._prior is not None and not self.problem.shared
+        return fit.FIXED if fixed else fit.PSEUDO
+
+    def _prior_in(self, level: fit.Level) -> fit.Prior:
+        """The prior, for scaled features."""
+        return level.prior(self._models) if self._prior is None else level.rescaled(self._prior)
 
     # The life of a learner
 
@@ -592,31 +616,36 @@ class LinearSampler:
 
         It begins like any other: with the constant of all models and the delays of all actions.
         """
-        given = self.configuration() | {"problem": self._problem.with_action(name)}
-        if self._reference is not None:
-            given["reference"] = [*self._reference, 0.0]
+        given = self.configuration() | {"problem": self.problem.with_action(name)}
+        if self.reference is not None:
+            given["reference"] = [*self.reference, 0.0]
         made = LinearSampler(**given)  # raises an error if there is no room
-        if self._waiting:
-            self._learn_waiting()
-        for part, old in zip(made._parts, self._parts, strict=True):
-            part[tuple(slice(n) for n in old.shape)] = old
-        self._problem, self._reference = made._problem, made._reference
-        self._floats, self._whole, self._parts = made._floats, made._whole, made._parts
-        self._all = made._all
-        self._whole[sums.MODELS] = self._models
-        self._whole[sums.FITTED] = self._whole[sums.SPREAD] = -1
+        old, new = self._past, made._past
+        for part in ("gram", "moment", "asked", "plays", "hits", "exposed"):
+            getattr(new, part)[: self._models] = getattr(old, part)
+        for part in ("came", "risk", "early"):
+            getattr(new.delays, part)[: self._models] = getattr(old.delays, part)
+        new.raw[:, : self._models] = old.raw
+        for part in ("square", "features", "level"):
+            getattr(new, part)[:] = getattr(old, part)
+        new.delays.first[:], new.delays.last[:] = old.delays.first, old.delays.last
+        self._past, self.problem, self.reference = new, made.problem, made.reference
+        if self._prior is not None:
+            self._prior = fit.with_model(self._prior)
+        self._known = None
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
         """Stop playing an action; outcomes of earlier decisions still count."""
-        if self._problem.shared:
+        if self.problem.shared:
             raise ValueError(
                 "an action can be retired only where actions are listed; here they vary"
             )
-        number = self._problem.index("action", action)
-        if len(self._retired | {number}) == self._models:
+        number = self.problem.index("action", action)
+        left = set(self._retired) | {number}
+        if len(left) == self._models:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
-        self._retired.add(number)
+        self._retired = sorted(left)
 
     def change(
         self,
@@ -629,59 +658,87 @@ class LinearSampler:
 
         names: the new names of all actions.
         """
-        problem = self._problem
+        problem = self.problem
         if names is not None:
             if not isinstance(names, Sequence) or isinstance(names, str):
                 raise ValueError(f"names must be a list of names, got {checks.show(names)}")
             problem = problem.with_actions(list(names))
-            if problem.actions != self._problem.actions:
+            if problem.actions != self.problem.actions:
                 raise ValueError(f"names must be {self._models}, got {len(names)}")
-        if floor is not None:
-            floor = checks.real("floor", floor, 0.0, 1.0)
-        if holdout is not None:
-            holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self._problem = problem
-        self._floor = self._floor if floor is None else floor
-        self._holdout = self._holdout if holdout is None else holdout
-        self._parts.level[sums.FLOOR] = self._floor
-        self._parts.level[sums.HOLDOUT] = self._holdout
+        floor = self.floor if floor is None else checks.real("floor", floor, 0.0, 1.0)
+        holdout = self.holdout if holdout is None else checks.real("holdout", holdout, 0.0, 1.0)
+        self.problem, self.floor, self.holdout = problem, floor, holdout
+
+    def model(self) -> Model:
+        """What the next decision depends on, from which any process can decide: `choose`."""
+        if self._is_stale():
+            self._fit()
+        return self._model()
+
+    def _model(self) -> Model:
+        """The model of the last fit."""
+        return Model(
+            self.problem,
+            self._known,
+            copy.deepcopy(self._scaling),
+            self.floor,
+            self.holdout,
+            None if self.reference is None else tuple(self.reference),
+            tuple(self._retired),
+        )
+
+    def log(self) -> DecisionLog:
+        """The decisions that are in the log, with what has reported so far.
+
+        Decisions that were made elsewhere without a probability are left out, and so are those that
+        have not acted.
+        """
+        if self.problem.shared:
+            raise ValueError("the log has columns only where actions are listed; here they vary")
+        rows = self._rows
+        kept = np.flatnonzero(rows.probability[: rows.count] > 0.0)
+        delay, time = rows.delay[kept], rows.time[kept]
+        came = delay >= 0.0
+        return DecisionLog(
+            rows.model[kept],
+            rows.probability[kept],
+            np.where(came, rows.outcome[kept] + (self.silence or 0.0), math.nan),
+            x=rows.x[kept],
+            decided=time if len(kept) else None,
+            reported=np.where(came, time + delay, math.nan),
+            until=max(self._time, self._clock, float(time.max())) if len(kept) else None,
+        )
+
+    def _now(self) -> tuple[fit.Sums, Known | None]:
+        """All sums, and what they say; nothing changes."""
+        sums = self._sums(self._weigh(), self._rows.count)
+        return sums, self._solve(sums) if self._reports else None
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
-        return stored.twin(self)._table()  # type: ignore[no-any-return]
+        return self._table(*self._now())
 
-    def _table(self) -> list[ActionRow]:
-        """The table, with all outcomes so far; this learns, so it is called on a copy."""
-        if self._waiting:
-            self._learn_waiting()
-        parts = self._parts
-        parts.fits[:, :, sums.WHEN] = -1.0  # nothing is stale
-        self._whole[sums.SPREAD] = -1
-        self._fit()
-        names = ["all"]
-        overall = None
-        if not self._problem.shared:
-            names = [self._problem.name(a) for a in range(self._models)]
-        if self._problem.width and not self._problem.shared:
-            x = parts.features[2] / max(self._begun, 1)
-            fits, mu, d = parts.fits[0], parts.memory[sums.MU, 0], len(x)
-            mean = mu + (fits[:, :d] - mu * fits[:, d : 2 * d]) @ x
-            error = [
-                parts.level[sums.SIGMA] * math.sqrt(max(quadratic(spread, x), 0.0))
-                for spread in parts.spread
-            ]
-            known = self._whole[sums.REPORTS] > 0
-            overall = (mean, np.array(error) if known else np.full(len(mean), math.inf))
-        tally = parts.tally
+    def _table(self, sums: fit.Sums, known: Known | None) -> list[ActionRow]:
+        """The table."""
+        names, overall = ["all"], None
+        if not self.problem.shared:
+            names = [self.problem.name(a) for a in range(self._models)]
+        if self.problem.width and not self.problem.shared:
+            mean, error = np.zeros(self._models), np.full(self._models, math.inf)
+            if known is not None:
+                x = sums.features[2] / max(sums.plays.sum(), 1.0)
+                mean = known.constant + known.theta @ x
+                error = known.sigma * np.sqrt(np.maximum(_forms(known.covariance, x), 0.0))
+            overall = (mean, error)
         return life.table(
             names,
-            tally[sums.PLAYS],
-            tally[sums.HITS],
-            self._exposed() if self._silent else tally[sums.HITS],
-            tally[sums.RAW :],
-            self._silence or 0.0,
+            sums.plays,
+            sums.hits,
+            sums.exposed,
+            sums.raw,
+            self.silence or 0.0,
             overall,
-            self._retired,
+            set(self._retired),
         )
 
     def overview(self, most: int = 40, newest: int = 100) -> Overview:
@@ -689,48 +746,37 @@ class LinearSampler:
 
         most: the largest number of weights. newest: the number of decisions to average over.
         """
-        return stored.twin(self)._overview(most, newest)  # type: ignore[no-any-return]
-
-    def _overview(self, most: int, newest: int) -> Overview:
-        """See `overview`; called on a copy."""
-        rows = self._table()
-        parts, groups = self._parts, self._problem.groups()
-        d = parts.theta.shape[1]
-        average = parts.features[2] / max(self._begun, 1)
-        spread = np.stack([_matrix(one, d) for one in parts.spread])
-        adds, variances = life.contrasts(parts.theta, spread, average, groups)
-        errors = parts.level[sums.SIGMA] * np.sqrt(np.maximum(variances, 0.0))
-        names = [row.action for row in rows]
-        reports = int(self._whole[sums.REPORTS])
-        strongest = life.weights(
-            names, self._problem.labels(), adds, errors, most if reports else 0
-        )
-        kept = self._begun - self._base
-        asked = self._x[max(kept - newest, 0) : kept]
-        asked = asked[self._marks[max(kept - newest, 0) : kept, STATUS] != UNDECIDED]
-        now = np.zeros(0 if self._problem.shared else self._models)
+        sums, known = self._now()
+        rows, found = self._table(sums, known), []
+        if known is not None:
+            average = sums.features[2, : known.theta.shape[1]] / max(sums.plays.sum(), 1.0)
+            adds, variances = life.contrasts(
+                known.theta, known.covariance, average, self.problem.groups()
+            )
+            errors = known.sigma * np.sqrt(np.maximum(variances, 0.0))
+            found = life.weights(
+                [row.action for row in rows], self.problem.labels(), adds, errors, most
+            )
+        log, count = self._rows, self._rows.count
+        recent = np.flatnonzero(log.model[:count] >= 0)[-newest:]
+        asked = log.x[recent] if len(recent) else np.zeros((1, self.problem.width))
+        now = np.zeros(0 if self.problem.shared else self._models)
         if len(now):
-            models = np.array(self._problem.allowed(None, self._retired), dtype=np.int64)
-            asked = asked if len(asked) else np.zeros((1, self._problem.width))
-            out = np.empty(len(models))
-            for n, x in enumerate(asked):
-                self._given[0] = x
-                self._run(CHOOSE, self._begun + n, self._given, models, out)
-                now[models] += out
+            models = available(self.problem, 1, None, self._retired)
+            for x in asked:
+                now[models] += self._shares(x[None], models, known)
             now /= len(asked)
-        pool = parts.delays[:, sums.SHARE].mean(axis=0)
-        pool = pool if reports else 0.0 * pool
-        return Overview(rows, now, strongest, parts.edges.copy(), pool, self._silence)
+        pool = sums.delays.shares().mean(axis=0) * (known is not None)
+        return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
 
     def verdict(self) -> str:
         """The leading action, its certainty, and how many decisions are needed for certainty."""
-        span = self._span() if self._clock.told else None
-        return life.verdict(self.table(), self._begun, span, vary=self._problem.shared)
+        span = self._span() if self._told else None
+        return life.verdict(self.table(), self.begun, span, vary=self.problem.shared)
 
     def _span(self) -> float:
-        """The time since the first decision, by the clock."""
-        began = self._clock.began
-        return self._clock.time - (self._log.item(0, CLOCK) if began is None else began)
+        """The time since the first call, by the clock."""
+        return self._clock - self._calls[0] if self._calls else 0.0
 
     def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Learn from a log of decisions that were made elsewhere; only for a fresh learner.
@@ -743,40 +789,34 @@ class LinearSampler:
                 get the same scale as in later decisions.
         """
         checks.instance("log", log, DecisionLog)
-        if self._begun:
-            raise ValueError(f"the learner must be fresh, got one with {self._begun} decisions")
-        if self._problem.shared:
+        if self.begun:
+            raise ValueError(f"the learner must be fresh, got one with {self.begun} decisions")
+        if self.problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
         if observations is not None and len(observations) != len(log):
             raise ValueError(f"observations must be {len(log)}, got {len(observations)}")
-        if observations is None and log.x.shape[1] != self._problem.width:
-            raise ValueError(f"log must have {self._problem.width} features, got {log.x.shape[1]}")
+        if observations is None and log.x.shape[1] != self.problem.width:
+            raise ValueError(f"log must have {self.problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
-        learned = stored.twin(self)  # so that an error changes nothing
-        learned._replay(log, observations)
-        self.__dict__.update(learned.__dict__)
-
-    def _replay(self, log: DecisionLog, observations: Sequence[object] | None) -> None:
-        """See `replay`; called on a copy."""
+        for x in observations or ():
+            self.problem.check_observation(x)
         came = np.flatnonzero(log.came)
         came = came[np.argsort(log.reported[came], kind="stable")]
         place = 0
         for number in range(len(log)):
-            now = float(log.decided[number])
+            now = float(log.decided[number]) if log.clocked else None
             ready = []
-            while place < len(came) and log.reported[came[place]] < now:
+            while place < len(came) and log.reported[came[place]] < log.decided[number]:
                 ready.append(_logged(log, int(came[place])))
                 place += 1
-            self.observe(ready, now if log.clocked else None)
-            self._begin(now if log.clocked else None)
-            row = log.x[number]
-            if observations is not None:
-                given, raw = self._rows(observations[number])
-                row = given[0]
-                for numbers in raw:
-                    self._scaling.note(numbers)
-            self._note(number, row, int(log.actions[number]))
+            self.observe(ready, now)
+            self._begin(now)
+            action, chance = int(log.actions[number]), float(log.probabilities[number])
+            if observations is None:
+                self._rows.note(number, log.x[number], action, chance)
+            else:
+                self.note(number, observations[number], action, chance)
         rest = [_logged(log, int(number)) for number in came[place:]]
         self.observe(rest, log.until if log.clocked else None)
 
@@ -785,198 +825,60 @@ class LinearSampler:
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         self._read_notes()
-        level = self._parts.level
-        exposed = float(self._exposed().sum())
-        reports = int(self._whole[sums.REPORTS])
+        sums, known = self._now()
+        exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
         numbers = {
-            "begun": self._begun,
-            "open": self._open,
-            "reports": reports,
+            "begun": self.begun,
+            "open": len(self._rows.open()),
+            "reports": int(reports),
             "late": self._late,
             "exposed": exposed,
             "rate": reports / max(exposed, reports, 1e-12),
-            "mean": float(level[sums.MEAN]) + (self._silence or 0.0),
-            "sigma": float(level[sums.SIGMA]),
-            "memory": self._effective_memory(),
-            "delay": self._median_delay(),
-            "log_bytes": self._x.nbytes + self._log.nbytes + self._marks.nbytes,
+            "mean": float(sums.level[0]) / max(exposed, 1e-12) + (self.silence or 0.0),
+            "sigma": 0.0 if known is None else known.sigma,
+            "memory": self._counted,
+            "changed_at": self._changed,
+            "change": self._evidence,
+            "delay": self._median_delay(sums),
+            "log_bytes": self._rows.nbytes,
         }
         # A memory that is nearly as long as the run is short only because the run is.
-        limit = min(3.0 * numbers["delay"], 0.5 * self._begun)
+        limit = min(3.0 * numbers["delay"], 0.5 * self.begun)
         numbers["too_fast"] = float(numbers["memory"] < limit)
+        rate = numbers["rate"]
+        for i in range(self._models):
+            if not self.problem.shared and rate * sums.exposed[i] < JUDGED:
+                numbers[f"too few reports: {self.problem.name(i)}"] = float(sums.hits[i])
         return numbers
 
-    def _effective_memory(self) -> float:
-        """The effective number of decisions, averaged over the memories."""
-        memory, begun = self._parts.memory, max(self._begun, 1)
-        lengths = 1.0 / np.maximum(1.0 - memory[sums.DISCOUNT], 1.0 / begun)
-        return float(np.minimum(lengths, begun) @ memory[sums.WEIGHT])
-
-    def _median_delay(self) -> float:
+    def _median_delay(self, sums: fit.Sums) -> float:
         """The median delay of reports, in decisions."""
-        if not self._whole[sums.REPORTS] or not self._silent:
+        if not sums.hits.sum() or self.silence is None:
             return 0.0
-        pool = self._parts.delays[:, sums.SHARE].mean(axis=0)
-        age = float(self._parts.edges[int(np.argmax(pool >= 0.5))])
-        if not self._clock.told:
+        pool = sums.delays.shares().mean(axis=0)
+        age = float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._unit
+        if not self._told:
             return age
-        span = self._span()
-        return age * self._begun / span if span > 0.0 else 0.0
+        return age * self.begun / self._span() if self._span() > 0.0 else 0.0
 
-    def _exposed(self) -> Floats:
-        """The sum of the exposures of the decisions of each model, (A,)."""
-        parts = self._parts
-        order = parts.order[: self._whole[sums.BLOCKS]]
-        exposed: Floats = parts.old[0, :, 0] + (parts.shares * parts.young[:, :, 0])[order].sum(0)
-        return exposed
-
-    def configuration(self) -> dict[str, Any]:
-        """The arguments."""
-        return {
-            "problem": self._problem,
-            "silence": self._silence,
-            "changes": self._changes,
-            "floor": self._floor,
-            "holdout": self._holdout,
-            "reference": self._reference,
-            "seed": self.seed,
-            "diagonal": self._diagonal,
-            "close_at": self._close_at,
-        }
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies: views are made anew."""
-        views = ("_parts", "_row")
-        return {name: value for name, value in self.__dict__.items() if name not in views}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._row = self._given[0]
-        self._parts = sums.parts_of(self._floats, self._whole)
-
-    def __repr__(self) -> str:
-        given = self.configuration()
-        return call(self, given.pop("problem"), **given)
-
-    def state(self) -> stored.State:
-        """Everything that the learner's next decisions depend on."""
-        self._read_notes()
-        given = self.configuration()
-        return {
-            **given,
-            "problem": stored.kept(self._problem),
-            "retired": sorted(self._retired),
-            "seen": self._seen,
-            "time": self._time,
-            "late": self._late,
-            "clock": self._clock.state(),
-            "scaling": self._scaling.state(),
-            "sums": files.write(self._parts),
-            "log": files.write_log(self._x, self._log, self._marks, self._begun - self._base),
-            "delays": [[number, delay] for number, delay in self._delays.items()],
-            "events": [
-                [number, [[event, value] for event, value in known.items()]]
-                for number, known in self._events.items()
-            ],
-            "waiting": [list(entry) for entry in self._waiting],
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The learner that wrote the state."""
-        read = stored.exact(state, *_FIELDS)
-        agent = cls(stored.made(read["problem"]), **{name: read[name] for name in _ARGUMENTS})
-        agent.restore(state)
-        return agent
-
-    def restore(self, state: stored.State) -> None:
-        """Continue from the state of a learner with the same arguments."""
-        read = stored.exact(state, *_FIELDS)
-        for action in stored.items("retired", read["retired"]):
-            self._retired.add(checks.integer("retired", action, 0, self._models - 1))
-        if len(self._retired) == self._models:
+    def check_learned(self) -> None:
+        """Check that what was read belongs together."""
+        rows = self._rows
+        self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
+        if len(set(self._retired)) == self._models:
             raise ValueError("retired must leave one action that is played")
-        files.read(read["sums"], self._parts)
-        self._begun = int(self._whole[sums.BEGUN])
-        self._base = int(self._whole[sums.BASE])
-        self._seen = checks.integer("seen", read["seen"], 0, self._begun)
-        self._time = checks.real("time", read["time"], -math.inf)
-        self._late = stored.count("late", read["late"])
-        self._clock.restore(read["clock"])
-        self._scaling.restore(read["scaling"])
-        kept = self._begun - self._base
-        self._x, self._log, self._marks = files.read_log(
-            read["log"], self._problem.width, self._models, kept
-        )
-        files.check_early(self._parts, self._marks)
-        self._open = len(self.open_episodes())
-        for item in stored.items("delays", read["delays"]):
-            number, delay = stored.items("delays", item)
-            self._delays[self._open_number(number)] = checks.real("delays", delay, 0.0)
-        for item in stored.items("events", read["events"]):
-            number, known = stored.items("events", item)
-            events = self._events.setdefault(self._open_number(number), {})
-            for event, value in stored.items("events", known):
-                self._problem.check_fact(event, value)
-                events[event] = float(value)
-        for item in stored.items("waiting", read["waiting"]):
-            number, time, event, value = stored.items("waiting", item)
-            if not isinstance(event, str):
-                raise ValueError(f"waiting must name its events, got {checks.show(event)}")
-            self._waiting.append(
-                (
-                    self._open_number(number),
-                    checks.real("waiting", time, -math.inf),
-                    event,
-                    checks.real("waiting", value, -math.inf),
-                )
-            )
-        if not self._clock.fixed:
-            reported = np.flatnonzero(self._marks[:, BIN] >= 0) + self._base
-            if not set(reported.tolist()) <= set(self._delays):
-                raise ValueError("delays must hold all reports until the unit of ages is fixed")
-
-    def _open_number(self, number: object) -> int:
-        """The number of an open decision in a saved state."""
-        found = checks.integer("number", number, self._base, self._begun - 1)
-        if self._marks[found - self._base, STATUS] in (CLOSED, UNDECIDED):
-            raise ValueError(f"number must be that of an open decision, got {found}")
-        return found
-
-    # Room
-
-    def _make_room(self) -> None:
-        """Let the log grow by an eighth; the arrays grow in place if the system allows it."""
-        size = len(self._log)
-        for column in (self._x, self._log, self._marks):
-            column.resize((size + max(64, size // 8), column.shape[1]), refcheck=False)
-
-    def _trim(self) -> None:
-        """Free the log of decisions that are closed, from the oldest on."""
-        kept = self._begun - self._base
-        still = np.flatnonzero(self._marks[:kept, STATUS] != CLOSED)
-        gone = int(still[0]) if len(still) else kept
-        if gone < 64 or gone < kept // 2:
-            return
-        if self._base == 0:
-            self._clock.began = self._log.item(0, CLOCK)
-        for column in (self._x, self._log, self._marks):
-            column[: kept - gone] = column[gone:kept].copy()
-        self._base += gone
-        self._whole[sums.BASE] = self._base
-
-
-class Policy:
-    """The policy of a decision that has begun; it is computed when it is used."""
-
-    def __init__(self, agent: LinearSampler, number: int) -> None:
-        self._agent = agent
-        self._number = number
-
-    def probabilities(self, step: int, observation: object, among: object) -> Floats:
-        """The probability of every action for these features."""
-        checks.integer("step", step, 0, 0)
-        return self._agent._asked(self._number, observation, among)
+        if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
+            raise ValueError("numbers of decisions must be of ones that have begun")
+        if len(self._calls) > CALLS or not all(abs(t) <= LATEST for t in self._calls):
+            raise ValueError("times must be those of the first calls")
+        for number, known in self._events.items():
+            if not rows.base <= number < rows.end or rows.closed(number):
+                raise ValueError(f"events must be of open decisions, got one of {number}")
+            if not all(abs(value) <= LARGEST_REWARD for value in known.values()):
+                raise ValueError("events must have values that a reward may have")
+        for number in self._acting:
+            if not rows.base <= number < rows.end:
+                raise ValueError(f"notes must be of decisions in the log, got {number}")
 
 
 def _logged(log: DecisionLog, number: int) -> Reward:
@@ -986,13 +888,18 @@ def _logged(log: DecisionLog, number: int) -> Reward:
     )
 
 
-def _matrix(packed: Floats, d: int) -> Floats:
-    """A symmetric matrix (d, d) from the rows of its upper triangle, or a diagonal (d, 1)."""
-    if len(packed) == d:
-        return packed[:, None]
-    upper: Floats = np.zeros((d, d))
-    upper[np.triu_indices(d)] = packed
-    return upper + np.triu(upper, 1).T
+def _by_model(models: Indices, values: Floats, count: int) -> Floats:
+    """The sum of the values of each model, (M,)."""
+    found: Floats = np.bincount(models, values, minlength=count).astype(np.float64)
+    return found
+
+
+def _forms(covariance: Floats, x: Floats) -> Floats:
+    """X' C x of every model, (M,)."""
+    if covariance.shape[2] < covariance.shape[1]:
+        return covariance[..., 0] @ (x * x)
+    found: Floats = np.einsum("u,iuv,v->i", x, covariance, x)
+    return found
 
 
 def _reference(given: object, problem: Choice) -> list[float]:

@@ -1,0 +1,530 @@
+"""From the log to the models: regressions on what should have come by now, and changes.
+
+With z_k = (x_k, 1) the features of the chosen action, r_k the outcome so far less silence, F_k the
+exposure of decision k (see `exposure`), and p_k its prediction, all sums are over the decisions of
+model i since the last change:
+
+    G_i = sum w_k F_k z_k z_k'    h_i = sum w_k r_k z_k    w_k = (1 - p_k) / (1 - p_k F_k)
+
+E[r_k | x_k] = F_k E[outcome | x_k] makes this the regression of the outcome. w_k is the precision
+of a success or failure of which F_k has been seen; it is 1 unless all reports are equal. Amounts
+are clipped at tau, sum min(r^2 / tau^2, 1) = log n.
+
+**Regression** (`regress`). Features are divided by their root mean square. The weights theta_i of
+all models have the prior N(T_i, s^2 P_i^-1) around one constant mu, whose prior is m with the
+weight of a tenth of an outcome. At first T = 0 and P = D, a multiple of the identity: the mean
+number of features that are not 0, times the deviation of an outcome over its mean if silence has a
+meaning, so that rare outcomes have small effects.
+
+**Change** (`evidence`). For starts j at geometric ages, the hypothesis of a change at j gives the
+decisions from j on weights theta_i + delta_i, delta_i ~ N(0, s^2 D^-1): a regression with the
+features (x, x 1[k >= j]), whose marginal likelihood is known in closed form. The change has a prior
+probability of 3 %, divided equally among the starts. If a change is more probable than not, the
+log begins at its median start, with the prior T = theta_i before it and P^-1 = V_i^-1 + D^-1: what
+was known is still the best guess, and what the decisions since then do not say remains as it was.
+The constant of all models is then fixed where every model has its own: it would move them all.
+With more than 8 features the test asks for a change of the predictions alone: of one factor and
+one constant per model.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from belated.core.arrays import Floats, Indices, frozen
+from belated.core.compiled import njit
+from belated.core.tree import Entries, Learned
+from belated.linear.exposure import Delays
+
+PSEUDO = 0.1
+"""The weight of the mean outcome in the constant of all models."""
+CHANGE = 0.03
+"""The prior probability of a change in the log."""
+RATIO = 0.7
+"""The age of a possible change over that of the next older one."""
+NEWEST = 24
+"""The age of the newest possible change, in decisions."""
+EXPOSED = 0.4
+"""The mean exposure of the decisions since a possible change from which it is tested."""
+WIDE = 8
+"""The number of features above which the test asks for a change of the predictions."""
+BATCHED = 2**18
+"""The number of entries of the matrices that are solved at once."""
+FIXED = 1e15
+"""The weight of a constant that is not fitted."""
+TINY = 1e-300
+LEAST_SQUARE = 1e-200
+"""The smallest mean square of a feature, so that nothing is divided by 0."""
+
+
+class Sums(Learned):
+    """Sums over the decisions that have left the log, or over all decisions.
+
+    Attributes:
+        gram: G of each model, (M, d, d); with `diagonal` its diagonal and its last column.
+        moment: h of each model, (M, d).
+        asked: the sum of (1 - w F) z z' over decisions that have not reported in full.
+        square: (1,) the sum of w r^2.
+        features: the number of values of each feature that are not 0, their squares and their sum.
+        plays, hits, exposed: (M,) decisions, reports, and the sum of the exposures.
+        raw: (2, M) the sum of outcomes and of their squares, not clipped.
+        level: (2,) the same over all models, clipped.
+        delays: the counts of delays.
+    """
+
+    gram: Annotated[Floats, Entries("models d columns")]
+    moment: Annotated[Floats, Entries("models d")]
+    asked: Annotated[Floats, Entries("models d columns")]
+    square: Annotated[Floats, Entries(low=0.0)]
+    features: Annotated[Floats, Entries("3 d")]
+    plays: Annotated[Floats, Entries("models", 0.0)]
+    hits: Annotated[Floats, Entries("models", 0.0)]
+    exposed: Annotated[Floats, Entries("models", 0.0)]
+    raw: Annotated[Floats, Entries("2 models")]
+    level: Annotated[Floats, Entries("2")]
+    delays: Delays
+
+    def __init__(self, models: int, d: int, *, diagonal: bool) -> None:
+        columns = 2 if diagonal else d
+        self.gram, self.asked = np.zeros((models, d, columns)), np.zeros((models, d, columns))
+        self.moment, self.square = np.zeros((models, d)), np.zeros(1)
+        self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((2, models)), np.zeros(2)
+        self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
+        self.delays = Delays(models)
+
+    def clear(self) -> None:
+        """Drop the sums of the regression, which are in the prior after a change."""
+        for part in (self.gram, self.moment, self.asked, self.square):
+            part[:] = 0.0
+
+
+Kind = TypeVar("Kind", Sums, Delays)
+
+
+def copied(item: Kind) -> Kind:
+    """A copy with arrays of its own."""
+    made: Kind = object.__new__(type(item))
+    for name, value in vars(item).items():
+        setattr(made, name, copied(value) if isinstance(value, Delays) else value.copy())
+    return made
+
+
+class Weighed(NamedTuple):
+    """The decisions of a log as a regression takes them, (n,) each.
+
+    Attributes:
+        mass: w F.
+        total: w r.
+        pending: 1 - w F, or 0 if nothing is awaited.
+        outcome: r, clipped.
+        exposed: F.
+        delays: the counts of delays from which the exposures follow.
+    """
+
+    mass: Floats
+    total: Floats
+    pending: Floats
+    outcome: Floats
+    exposed: Floats
+    delays: Delays
+
+    def rows(self, here: slice) -> Weighed:
+        """Some of the decisions."""
+        mass, total, pending, outcome, exposed, delays = self
+        return Weighed(mass[here], total[here], pending[here], outcome[here], exposed[here], delays)
+
+
+class Prior(NamedTuple):
+    """The prior of the weights, (M, p), their precision (M, p, p or 1), and the constant's."""
+
+    mean: Annotated[Floats, Entries("models p")]
+    precision: Annotated[Floats, Entries("models p p|1")]
+    constant: Annotated[float, Entries()]
+
+
+class Fitted(NamedTuple):
+    """A regression: weights (M, p), precision, constant, and the two parts of its evidence."""
+
+    theta: Floats
+    precision: Floats
+    constant: Any
+    gain: Any
+    volume: Any
+
+
+@njit(cache=True)
+def accumulate(
+    x: Floats,
+    models: Indices,
+    mass: Floats,
+    total: Floats,
+    pending: Floats,
+    gram: Floats,
+    moment: Floats,
+    asked: Floats,
+) -> None:
+    """Add decisions to the lower triangles of gram and asked (M, d, d), and to moment (M, d).
+
+    If there are fewer columns than features, they are the diagonal and the constant's column.
+    """
+    n, width = x.shape
+    d = width + 1
+    diagonal = gram.shape[2] < d
+    z = np.ones(d)
+    for k in range(n):
+        i = models[k]
+        if i < 0:
+            continue
+        for u in range(width):
+            z[u] = x[k, u]
+        m, t, e = mass[k], total[k], pending[k]
+        for u in range(d):
+            moment[i, u] += t * z[u]
+            if diagonal:
+                gram[i, u, 0] += m * z[u] * z[u]
+                gram[i, u, 1] += m * z[u]
+                asked[i, u, 0] += e * z[u] * z[u]
+                continue
+            row, one = gram[i, u], m * z[u]
+            for v in range(u + 1):
+                row[v] += one * z[v]
+            if e != 0.0:
+                row, one = asked[i, u], e * z[u]
+                for v in range(u + 1):
+                    row[v] += one * z[v]
+
+
+@njit(cache=True)
+def describe(x: Floats, models: Indices, features: Floats) -> None:
+    """Add the decisions to the counts, squares and sums of the features, (3, d)."""
+    n, width = x.shape
+    for k in range(n):
+        if models[k] < 0:
+            continue
+        for u in range(width):
+            value = x[k, u]
+            features[0, u] += value != 0.0
+            features[1, u] += value * value
+            features[2, u] += value
+        for place in range(3):
+            features[place, width] += 1.0
+
+
+def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> Floats:
+    """The prediction of each decision, (n,)."""
+    out: Floats = np.empty(len(x))
+    predict(x, models, theta, constant, out)
+    return out
+
+
+@njit(cache=True)
+def predict(x: Floats, models: Indices, theta: Floats, constant: float, out: Floats) -> None:
+    """Write the prediction of each decision to out (n,)."""
+    width = x.shape[1]
+    for k in range(len(x)):
+        i = max(models[k], 0)
+        total = constant
+        for u in range(width):
+            total += theta[i, u] * x[k, u]
+        if theta.shape[1] > width:
+            total += theta[i, width]
+        out[k] = total
+
+
+def whole(lower: Floats) -> Floats:
+    """Symmetric matrices from their lower triangles; diagonals as they are."""
+    if lower.shape[-1] < lower.shape[-2]:
+        return lower
+    full: Floats = lower + np.tril(lower, -1).swapaxes(-1, -2)
+    return full
+
+
+def clipped(outcomes: Floats) -> float:
+    """The tau at which reported amounts are clipped: sum min(r^2 / tau^2, 1) = log(n + 2)."""
+    sizes = np.sort(np.abs(outcomes))
+    n = len(sizes)
+    limit = math.log(n + 2.0)
+    sums = np.cumsum(sizes * sizes)
+    for above in range(min(math.ceil(limit), n)):  # the number of amounts above tau
+        tau = math.sqrt(sums[n - above - 1] / (limit - above))
+        if tau >= sizes[n - above - 1]:
+            return tau
+    return float(sizes[-1]) if n else math.inf
+
+
+def regress(gram: Floats, moment: Floats, prior: Prior, pseudo: float = PSEUDO) -> Fitted:
+    """The regression of p features: the first p rows of gram; the last row is the constant 1.
+
+    V = G + P, c = h - m f + P T, left = pseudo + sum N - sum f'V^-1 f,
+    mu = (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - mu f), and, up to constants, the
+    log of the marginal likelihood is (gain / s^2 - volume) / 2. More axes before those of the
+    models are as many regressions.
+    """
+    T, P, m = prior
+    p = T.shape[-1]
+    if gram.shape[-1] < gram.shape[-2]:
+        return _each(gram, moment, prior, pseudo)
+    f, N, R = gram[..., :p, -1], gram[..., -1, -1], moment[..., -1]
+    V, PT = gram[..., :p, :p] + P, (P @ T[..., None])[..., 0]
+    c = moment[..., :p] - m * f + PT
+    solved = np.linalg.solve(V, np.stack([c, f], axis=-1))
+    vc, vf = solved[..., 0], solved[..., 1]
+    models = (-2, -1)
+    left = pseudo + N.sum(axis=-1) - (f * vf).sum(axis=models)
+    mu = ((R - m * N).sum(axis=-1) - (f * vc).sum(axis=models)) / left
+    gain = (c * vc - T * PT).sum(axis=models) + mu * mu * left
+    gain += 2.0 * m * R.sum(axis=-1) - m * m * N.sum(axis=-1)
+    volume = (np.linalg.slogdet(V)[1] - np.linalg.slogdet(P)[1]).sum(axis=-1)
+    return Fitted(vc - mu[..., None, None] * vf, V, m + mu, gain, volume + np.log(left / pseudo))
+
+
+def _each(gram: Floats, moment: Floats, prior: Prior, pseudo: float) -> Fitted:
+    """One regression per feature, each with a constant: what a diagonal allows."""
+    T, P, m = prior
+    p = T.shape[1]
+    f, N, R = gram[:, :p, 1], gram[:, -1, 0], moment[:, -1]
+    V = gram[:, :p, :1] + P
+    own = p == gram.shape[1]
+    mu = m + float((R - m * N).sum() / (pseudo + N.sum()))
+    level = np.full(len(N), mu)
+    theta = np.empty_like(T)
+    if own:
+        weight = P[:, -1, 0]
+        theta[:, -1] = (R - mu * N + weight * T[:, -1]) / (N + weight)
+        level += theta[:, -1]
+    last = p - own
+    around = V[:, :last, 0] - f[:, :last] ** 2 / np.maximum(N, 1.0)[:, None]
+    known = moment[:, :last] - level[:, None] * f[:, :last] + P[:, :last, 0] * T[:, :last]
+    theta[:, :last] = known / np.maximum(around, P[:, :last, 0])
+    shift = (theta[:, :last] * f[:, :last]).sum(axis=1) / np.maximum(N, 1.0)
+    if own:
+        theta[:, -1] -= shift
+    else:
+        mu -= float(shift[0])
+    return Fitted(theta, V, mu, 0.0, 0.0)
+
+
+def residual(gram: Floats, moment: Floats, square: float, fitted: Fitted) -> float:
+    """The weighted sum of squared residuals of a regression."""
+    M, d = moment.shape
+    beta = np.zeros((M, d))
+    beta[:, : fitted.theta.shape[1]] = fitted.theta
+    beta[:, -1] += fitted.constant
+    if gram.shape[2] < d:
+        return max(square - float((beta * moment).sum()), 0.0)
+    form = np.einsum("iu,iuv,iv->", beta, gram, beta)
+    return max(float(square - 2.0 * (beta * moment).sum() + form), 0.0)
+
+
+def inflated(fitted: Fitted, jump: float) -> Prior:
+    """The prior after a change: P = (V^-1 + D^-1)^-1, D = jump I."""
+    V = fitted.precision
+    if V.shape[2] < V.shape[1]:
+        return Prior(fitted.theta, V * jump / (V + jump), float(fitted.constant))
+    one = jump * np.eye(V.shape[1])
+    P = one - jump * jump * np.linalg.inv(V + one)
+    return Prior(fitted.theta, 0.5 * (P + P.swapaxes(1, 2)), float(fitted.constant))
+
+
+def with_model(prior: Prior) -> Prior:
+    """The prior with one more model, which is the mean of the others."""
+    mean = np.concatenate([prior.mean, prior.mean.mean(axis=0, keepdims=True)])
+    precision = np.concatenate([prior.precision, prior.precision.mean(axis=0, keepdims=True)])
+    return Prior(frozen(mean), frozen(precision), prior.constant)
+
+
+def starts(n: int) -> list[int]:
+    """The possible changes in a log of n decisions, oldest first."""
+    found, age = [], float(NEWEST)
+    while n - age > 10.0:
+        found.append(int(n - age))
+        age /= RATIO
+    return found[::-1]
+
+
+class Level(NamedTuple):
+    """The scale of features and outcomes.
+
+    Attributes:
+        scale: (p,) root mean square of each feature of a model.
+        whole: (d,) the same with the constant.
+        ridge: the precision of the prior in scaled features, D.
+        mean, spread: mean and variance of the outcomes.
+        nonzero: the mean number of features that are not 0.
+        diagonal: whether only the diagonals of matrices are kept.
+    """
+
+    scale: Floats
+    whole: Floats
+    ridge: float
+    mean: float
+    spread: float
+    nonzero: float
+    diagonal: bool
+
+    def scaled(self, lower: Floats) -> Floats:
+        """Matrices (M, d, d) from lower triangles, of scaled features; diagonals likewise."""
+        if self.diagonal:
+            return lower / np.stack([self.whole * self.whole, self.whole], axis=1)
+        return whole(lower) / np.outer(self.whole, self.whole)
+
+    def _square(self) -> Floats:
+        return self.scale[:, None] ** 2 if self.diagonal else np.outer(self.scale, self.scale)
+
+    def prior(self, models: int) -> Prior:
+        """The prior of a fresh learner."""
+        p = len(self.scale)
+        one = np.ones((p, 1)) if self.diagonal else np.eye(p)
+        return Prior(np.zeros((models, p)), np.tile(self.ridge * one, (models, 1, 1)), self.mean)
+
+    def rescaled(self, prior: Prior) -> Prior:
+        """A prior, for scaled features."""
+        return Prior(prior.mean * self.scale, prior.precision / self._square(), prior.constant)
+
+    def unscaled(self, prior: Prior) -> Prior:
+        """A prior for scaled features, for the features themselves."""
+        return Prior(
+            frozen(prior.mean / self.scale),
+            frozen(prior.precision * self._square()),
+            prior.constant,
+        )
+
+
+def level_of(sums: Sums, p: int, *, rare: bool) -> Level:
+    """The scales; rare: whether silence has a meaning."""
+    nonzero, squares = sums.features[:2]
+    size = np.sqrt(np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE))
+    size[nonzero == 0.0] = 1.0
+    count = max(float(nonzero[:p].sum() / max(sums.plays.sum(), 1.0)), 1.0)
+    mass = max(float(sums.exposed.sum()), 1e-9)
+    mean, second = (float(part) / mass for part in sums.level)
+    spread = max(second - mean * mean, 1e-12 * second + TINY)
+    factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if rare else 1.0
+    diagonal = sums.gram.shape[2] < sums.gram.shape[1]
+    return Level(size[:p], size, count * factor, mean, spread, count, diagonal)
+
+
+def inverse(precision: Floats, scale: Floats) -> Floats:
+    """The covariances of the weights of features that were divided by a scale."""
+    if precision.shape[2] < precision.shape[1]:
+        return 1.0 / (precision[..., :1] * (scale * scale)[:, None])
+    found: Floats = np.linalg.inv(precision) / np.outer(scale, scale)
+    return found
+
+
+def evidence(
+    x: Floats,
+    models: Indices,
+    weighed: Weighed,
+    first: tuple[Floats, Floats],
+    level: Level,
+    prior: Prior,
+    fitted: Fitted,
+    variance: float,
+    pseudo: float = PSEUDO,
+) -> tuple[float, int]:
+    """The probability of a change in a log, and its median start.
+
+    Args:
+        x: features (n, width).
+        models: (n,).
+        weighed: see `Weighed`.
+        first: scaled gram and moment of decisions before the log.
+        level: the scales.
+        prior: of the regression without a change, in scaled features.
+        fitted: that regression.
+        variance: s^2.
+        pseudo: the weight of the constant, see `regress`.
+    """
+    at = starts(len(x))
+    if not at:
+        return 0.0, 0
+    said = predictions(x, models, fitted.theta / level.scale, fitted.constant)
+    jump, scale = np.full(prior.mean.shape, level.ridge), level.whole
+    if len(level.scale) > WIDE or level.diagonal:
+        x, pseudo = said[:, None] - fitted.constant, FIXED
+        first = np.zeros((len(jump), 2, 2)), np.zeros((len(jump), 2))
+        slope = level.ridge * (fitted.theta**2).sum(axis=1)
+        jump = np.stack([np.maximum(slope, TINY), jump[:, 0]], axis=1)
+        scale, flat = np.ones(2), np.tile([1.0, 0.0], (len(jump), 1))
+        prior = Prior(flat, jump[:, :, None] * np.eye(2), fitted.constant)
+    grams, moments = _from_each(x, models, weighed, [0, *at, len(x)], scale, first)
+    plain = regress(grams[0], moments[0], prior, pseudo)
+    counted = np.concatenate([[0.0], np.cumsum(weighed.exposed)])
+    ages = len(x) - np.array(at)
+    ready = np.flatnonzero(counted[-1] - counted[at] >= EXPOSED * ages)
+    logs = np.full(len(at), -math.inf)
+    tails = 0.5 * _tails(weighed, said)
+    many = max(1, BATCHED // (4 * jump.size * len(jump[0])))  # regressions at once
+    for part in np.split(ready, range(many, len(ready), many)):
+        late = grams[part + 1], moments[part + 1]
+        changed = _doubled((grams[0], moments[0]), late, prior, jump, pseudo)
+        gained = (changed.gain - plain.gain) / variance - (changed.volume - plain.volume)
+        logs[part] = tails * gained + math.log(CHANGE / len(at))
+    top = max(0.0, float(logs.max()))
+    weights = np.exp(logs - top)
+    total = float(weights.sum())
+    if total == 0.0:
+        return 0.0, 0
+    median = int(np.searchsorted(np.cumsum(weights), 0.5 * total))
+    return total / (total + math.exp(-top)), at[min(median, len(at) - 1)]
+
+
+def _from_each(
+    x: Floats,
+    models: Indices,
+    weighed: Weighed,
+    bounds: list[int],
+    scale: Floats,
+    first: tuple[Floats, Floats],
+) -> tuple[Floats, Floats]:
+    """Scaled grams and moments of the decisions from each bound on, but for the last."""
+    M, d, H = len(first[0]), x.shape[1] + 1, len(bounds) - 1
+    lower, unused = np.zeros((H, M, d, d)), np.zeros((M, d, d))
+    moments = np.zeros((H, M, d))
+    for place in range(H):
+        rows = slice(bounds[place], bounds[place + 1])
+        nothing = np.zeros(bounds[place + 1] - bounds[place])
+        accumulate(
+            x[rows], models[rows], weighed.mass[rows], weighed.total[rows], nothing,
+            lower[place], moments[place], unused,
+        )  # fmt: skip
+    grams = whole(np.cumsum(lower[::-1], axis=0)[::-1]) / np.outer(scale, scale)
+    moments = np.cumsum(moments[::-1], axis=0)[::-1] / scale
+    grams[0] += first[0]
+    moments[0] += first[1]
+    return grams, moments
+
+
+def _doubled(
+    every: tuple[Floats, Floats],
+    late: tuple[Floats, Floats],
+    prior: Prior,
+    jump: Floats,
+    pseudo: float,
+) -> Fitted:
+    """Regressions with the features (x, x 1[k >= j]); late: the sums from each j on."""
+    (M, p), n = prior.mean.shape, len(late[0])
+    gram, moment = np.zeros((n, M, 2 * p + 1, 2 * p + 1)), np.zeros((n, M, 2 * p + 1))
+    gram[..., :p, :p], gram[..., -1, -1] = every[0][:, :p, :p], every[0][:, -1, -1]
+    gram[..., :p, -1], gram[..., p:-1, -1] = every[0][:, :p, -1], late[0][..., :p, -1]
+    for rows, columns in ((0, p), (p, 0), (p, p)):
+        gram[..., rows : rows + p, columns : columns + p] = late[0][..., :p, :p]
+    moment[..., :p], moment[..., p:-1] = every[1][:, :p], late[1][..., :p]
+    moment[..., -1] = every[1][:, -1]
+    precision = np.zeros((M, 2 * p, 2 * p))
+    precision[:, :p, :p] = prior.precision
+    precision[:, range(p, 2 * p), range(p, 2 * p)] = jump
+    mean = np.concatenate([prior.mean, np.zeros((M, p))], axis=1)
+    return regress(gram, moment, Prior(mean, precision, prior.constant), pseudo)
+
+
+def _tails(weighed: Weighed, said: Floats) -> float:
+    """At most 1: the factor of the evidence where outcomes have heavy tails, 3 over kurtosis."""
+    taken = (weighed.exposed > 0.5) | (weighed.total != 0.0)
+    squares = (weighed.outcome - weighed.exposed * said)[taken] ** 2
+    fourth = float((squares * squares).sum())
+    return min(1.0, 3.0 * float(squares.sum()) ** 2 / max(len(squares) * fourth, TINY))

@@ -1,0 +1,349 @@
+"""The policy of one decision: a pure function of a model, the features, a seed and a number.
+
+An action whose prediction is m_a, with standard error s_a, scores
+
+    m_a + s_a (1.25 + c_a z_a),    c_a = min(1, .2 / sqrt(n) max(1, 12 q_a / (n rate)))
+
+with independent standard normal z_a; n is the mean number of features that are not 0. Its
+probability is that of the best score, by an integral. The constant optimism lets an unlucky action
+come back. The width of the draws is up to 1 while few reports are expected: q_a = (s_a / sigma)^2
+is about n over the number of decisions for the action, so n rate / q_a is the number of reports
+among them. A floor and a holdout are then added, so that the stated probabilities are
+those with which the action is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, Self
+
+import numpy as np
+
+from belated.core import checks, saving
+from belated.core.arrays import Floats, Ints
+from belated.core.compiled import njit
+from belated.core.records import Decision, decided
+from belated.core.tree import Count, Entries
+from belated.linear.chance import uniform
+from belated.linear.choice import Choice
+from belated.linear.features import Features, Scaling
+
+OPTIMISM = 1.25
+"""What is added to a prediction, in standard errors."""
+WIDTH = 0.2
+"""The width of a draw in standard errors, for one feature."""
+FEW = 12.0
+"""The expected number of reports of an action below which its draws are wider."""
+FAR = 4.5
+"""The integral ends at this many widths."""
+POINTS = 25
+"""The number of points of the integral for each action."""
+FINE = 128
+"""The number of entries of a table of the normal distribution, for each unit."""
+NORMAL = np.array(
+    [0.5 * math.erfc((FAR - k / FINE) / 2**0.5) for k in range(int(2 * FAR * FINE) + 1)]
+)
+
+
+class Known(NamedTuple):
+    """What a fit has found.
+
+    Attributes:
+        theta: weights of the features, and of the constant if every action has a model, (M, p).
+        covariance: of the weights in units of sigma^2, (M, p, p); variances (M, p, 1) if diagonal.
+        constant: of all models.
+        sigma: the standard deviation of an outcome given its prediction.
+        rate: the share of decisions that report in the end.
+        nonzero: the mean number of features that are not 0.
+        decisions: the number of decisions that had begun.
+        reports: the number of decisions that had reported.
+    """
+
+    theta: Annotated[Floats, Entries("models p")]
+    covariance: Annotated[Floats, Entries("models p p|1")]
+    constant: Annotated[float, Entries()]
+    sigma: Annotated[float, Entries(low=0.0)]
+    rate: Annotated[float, Entries(low=0.0, high=1.0)]
+    nonzero: Annotated[float, Entries(low=1.0)]
+    decisions: Count
+    reports: Count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A learner at one moment: everything that a decision depends on, and nothing that grows.
+
+    Attributes:
+        problem: the choice.
+        known: what has been learned; None before the first report.
+        scaling: of named numbers.
+        floor, holdout, reference, retired: see `LinearSampler`.
+
+    Example:
+        >>> agent = bl.recommend(bl.Choice(actions=2))
+        >>> choose(agent.model(), None, seed=0, number=7).probability
+        0.5
+    """
+
+    problem: Choice
+    known: Known | None
+    scaling: Scaling
+    floor: float
+    holdout: float
+    reference: tuple[float, ...] | None
+    retired: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        problem, known = self.problem, self.known
+        checks.instance("problem", problem, Choice)
+        count = len(problem.features.numbers) if isinstance(problem.features, Features) else 0
+        if self.scaling.mean.shape != (count,):
+            raise ValueError(f"scaling must be of {count} numbers, got {self.scaling.mean.shape}")
+        checks.real("floor", self.floor, 0.0, 1.0)
+        checks.real("holdout", self.holdout, 0.0, 1.0)
+        if self.reference is not None and len(self.reference) != problem.actions:
+            raise ValueError(f"reference must have {problem.actions} probabilities")
+        if known is not None:
+            M, p = problem.actions or 1, problem.width + (not problem.shared)
+            shapes = known.theta.shape, known.covariance.shape
+            if shapes not in (((M, p), (M, p, p)), ((M, p), (M, p, 1))):
+                raise ValueError(f"known must have weights of shape ({M}, {p}), got {shapes}")
+            if not (np.isfinite(known.theta).all() and np.isfinite(known.covariance).all()):
+                raise ValueError("known must have finite weights and covariances")
+
+    def probabilities(self, step: int, observation: object, among: object) -> Floats:
+        """The probability of every action for these features: the policy of an episode."""
+        checks.integer("step", step, 0, 0)
+        rows, _ = self.problem.rows(observation, self.scaling)
+        models = available(self.problem, len(rows), among, self.retired)
+        shares = probabilities(rows, models, self.known, self.floor, self.holdout, self.reference)
+        return every(self.problem, models, shares)
+
+    def to_bytes(self) -> bytes:
+        """The model as a file."""
+        return saving.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """The model of a file; `SavedFileError` if it is damaged or something else."""
+        made = saving.from_bytes(content, "model")
+        if not isinstance(made, cls):
+            raise saving.SavedFileError("model must be that of a learner, got another object")
+        return made
+
+
+def choose(
+    model: Model, x: object, seed: int, number: int, among: Sequence[int | str] | None = None
+) -> Decision:
+    """The decision with this number, under the seed of the learner.
+
+    Args:
+        model: what is known.
+        x: the features, as for `LinearSampler.decide`.
+        seed: the seed of the learner.
+        number: the number of the decision.
+        among: the allowed actions, by number or name.
+    """
+    problem = model.problem
+    rows, _ = problem.rows(x, model.scaling)
+    models = available(problem, len(rows), among, model.retired)
+    shares = probabilities(rows, models, model.known, model.floor, model.holdout, model.reference)
+    return drawn(problem, number, models, shares, uniform(seed, number))
+
+
+def available(problem: Choice, rows: int, among: object, retired: Sequence[int]) -> Ints:
+    """The models of the available actions."""
+    if among is None and not retired:
+        return np.zeros(rows, dtype=np.int64) if problem.shared else np.arange(problem.actions or 1)
+    return np.array(problem.allowed(among, retired), dtype=np.int64)
+
+
+def probabilities(
+    rows: Floats,
+    models: Ints,
+    known: Known | None,
+    floor: float,
+    holdout: float,
+    reference: Sequence[float] | None,
+) -> Floats:
+    """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
+    n = len(models)
+    shares = np.full(n, 1.0 / n)
+    if known is not None:
+        best(rows, models, *known[:6], shares)
+        shares *= 1.0 - floor
+        shares += floor / n
+    if holdout:
+        given = np.ones(n) if reference is None else np.array(reference)[models]
+        given = given if given.sum() > 0.0 else np.ones(n)
+        shares = (1.0 - holdout) * shares + holdout * given / given.sum()
+    return shares
+
+
+def drawn(problem: Choice, number: int, models: Ints, shares: Floats, draw: float) -> Decision:
+    """The decision that a number in (0, 1) draws."""
+    place = place_of(shares, draw)
+    if problem.shared:
+        return decided(number, place, shares.item(place), shares, None)
+    action = models.item(place)
+    name = None if problem.names is None else problem.names[action]
+    return decided(number, action, shares.item(place), every(problem, models, shares), name)
+
+
+def every(problem: Choice, models: Ints, shares: Floats) -> Floats:
+    """Probabilities of all actions, 0 for those that are not available."""
+    if problem.shared or len(models) == problem.actions:
+        return shares
+    found: Floats = np.zeros(problem.actions or 1)
+    found[models] = shares
+    return found
+
+
+@njit(cache=True)
+def place_of(shares: Floats, draw: float) -> int:
+    """The place at which the cumulated shares exceed a number in (0, 1)."""
+    total = 0.0
+    for share in shares:
+        total += share
+    place, edge = 0, 0.0
+    for a in range(len(shares)):
+        if shares[a] > 0.0:
+            place = a
+            edge += shares[a]
+            if edge > draw * total:
+                break
+    return place
+
+
+@njit(cache=True)
+def best(
+    rows: Floats,
+    models: Ints,
+    theta: Floats,
+    covariance: Floats,
+    constant: float,
+    sigma: float,
+    rate: float,
+    nonzero: float,
+    out: Floats,
+) -> None:
+    """Write the probability that each available action scores best to out (n,)."""
+    means, widths = np.empty(len(models)), np.empty(len(models))
+    scores(rows, models, theta, covariance, constant, sigma, rate, nonzero, means, widths)
+    best_of(means, widths, out)
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def scores(
+    rows: Floats,
+    models: Ints,
+    theta: Floats,
+    covariance: Floats,
+    constant: float,
+    sigma: float,
+    rate: float,
+    nonzero: float,
+    means: Floats,
+    widths: Floats,
+) -> None:
+    """Write the mean and the width of the score of every available action to two arrays (n,)."""
+    width, p = rows.shape[1], theta.shape[1]
+    z = np.ones(p)
+    for a in range(len(models)):
+        i = models[a]
+        if a == 0 or len(rows) > 1:
+            for u in range(width):
+                z[u] = rows[a, u]
+        mean, q = constant, 0.0
+        for u in range(p):
+            mean += theta[i, u] * z[u]
+            row = covariance[i, u]
+            if len(row) < p:
+                q += z[u] * z[u] * row[0]
+                continue
+            inner = 0.0
+            for v in range(u):
+                inner += row[v] * z[v]
+            q += z[u] * (2.0 * inner + row[u] * z[u])
+        q = max(q, 0.0)
+        error = sigma * math.sqrt(q)
+        wide = max(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else math.inf
+        means[a] = mean + OPTIMISM * error
+        widths[a] = error * min(1.0, WIDTH / math.sqrt(nonzero) * wide)
+
+
+@njit(cache=True)
+def normal(z: float) -> float:
+    """The standard normal distribution function, interpolated to 2e-6; 0 and 1 beyond `FAR`."""
+    place = (z + FAR) * FINE
+    if not place > 0.0:
+        return 0.0
+    if place >= len(NORMAL) - 1:
+        return 1.0
+    below = int(place)
+    part = place - below
+    return float(NORMAL[below] + part * (NORMAL[below + 1] - NORMAL[below]))
+
+
+@njit(cache=True)
+def best_of(means: Floats, widths: Floats, out: Floats) -> None:
+    """Write the probability that each of n independent normal scores is the best to out (n,).
+
+    The sum over cells of P(the score of a lies in the cell) times the mean probability that all
+    others lie below it; every action divides the line by its own points.
+    """
+    n = len(means)
+    widths = widths * (means + widths > means)  # one that rounding removes is none
+    low = -math.inf
+    for a in range(n):
+        low = max(low, means[a] - FAR * widths[a])
+        out[a] = 0.0
+    rivals = np.empty(n, dtype=np.int64)
+    count = 0
+    for a in range(n):
+        if means[a] + FAR * widths[a] >= low:
+            rivals[count] = a
+            count += 1
+    if count == 1:
+        out[rivals[0]] = 1.0
+        return
+    points = np.empty(count * POINTS + 1)
+    below, now = np.ones(count), np.ones(count)
+    filled, certain, beaten = 0, 0, 1.0
+    for c in range(count):
+        a = rivals[c]
+        if widths[a] == 0.0:
+            certain += 1
+            continue
+        below[c] = normal((low - means[a]) / widths[a])
+        beaten *= below[c]
+        for g in range(POINTS):
+            at = means[a] + widths[a] * FAR * (2.0 * g / (POINTS - 1) - 1.0)
+            if at > low:
+                points[filled] = at
+                filled += 1
+    for c in range(count):  # rivals without a width lie at the lowest point
+        if widths[rivals[c]] == 0.0:
+            out[rivals[c]] = beaten / certain
+    points = np.sort(points[:filled])
+    for g in range(filled):
+        for c in range(count):
+            a = rivals[c]
+            if widths[a] > 0.0:
+                now[c] = normal((points[g] - means[a]) / widths[a])
+        for c in range(count):
+            step = now[c] - below[c]
+            if step > 0.0:
+                for other in range(count):
+                    if other != c:
+                        step *= 0.5 * (now[other] + below[other])
+                out[rivals[c]] += step
+        for c in range(count):
+            below[c] = now[c]
+    total = 0.0
+    for a in range(n):
+        total += out[a]
+    for a in range(n):
+        out[a] /= total

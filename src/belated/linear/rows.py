@@ -1,0 +1,125 @@
+"""The log of a learner of decisions: one row per decision, in columns that grow."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+
+from belated.core.arrays import Floats, Indices, Ints
+from belated.core.tree import Count, Entries, Learned
+from belated.linear.features import LARGEST
+
+UNDECIDED, OPEN, CLOSED = range(3)
+"""The status of a decision: it has begun; it has an action; its outcomes are not taken any more."""
+LATEST = 1e100
+"""The largest time that a caller may say."""
+LARGEST_TOTAL = 1e40
+"""The largest sum of the events of a decision."""
+COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "status"),)
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Rows(Learned):
+    """Decisions from number `base` on.
+
+    Attributes:
+        base: the number of decisions that have left the log.
+        count: the number of rows in use.
+        x: features of the chosen action, without the constant.
+        model: that of the chosen action; -1 while there is none.
+        time: when the decision began.
+        outcome: the sum of its events, less silence; 0 while nothing has reported.
+        delay: of the first report; -1 while nothing has reported.
+        until: when it was closed; infinite while it is open.
+        probability: of the chosen action; 0 if it was made elsewhere.
+        status: UNDECIDED, OPEN or CLOSED.
+    """
+
+    base: Count
+    count: Count
+    x: Annotated[Floats, Entries("room width", -LARGEST, LARGEST)]
+    model: Annotated[Indices, Entries("room", low=-1, below="models")]
+    time: Annotated[Floats, Entries("room", -LATEST, LATEST)]
+    outcome: Annotated[Floats, Entries("room", -LARGEST_TOTAL, LARGEST_TOTAL)]
+    delay: Annotated[Floats, Entries("room", -1.0, 2.0 * LATEST)]
+    until: Annotated[Floats, Entries("room", -LATEST, math.inf)]
+    probability: Annotated[Floats, Entries("room", 0.0, 1.0)]
+    status: Annotated[Bytes, Entries("room", 0, CLOSED)]
+
+    def __init__(self, width: int) -> None:
+        self.base = self.count = 0
+        self.x = np.zeros((0, width))
+        self.model = np.zeros(0, dtype=np.int32)
+        self.time, self.outcome, self.delay, self.until, self.probability = (
+            np.zeros(0) for _ in range(5)
+        )
+        self.status = np.zeros(0, dtype=np.uint8)
+
+    @property
+    def end(self) -> int:
+        """The number of the next decision."""
+        return self.base + self.count
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        return sum(getattr(self, name).nbytes for name in COLUMNS)
+
+    def begin(self, time: float) -> int:
+        """Add a decision; returns its number."""
+        k = self.count
+        if k == len(self.time):
+            for name in COLUMNS:  # they grow in place if the system allows it
+                column = getattr(self, name)
+                column.resize((k + max(64, k // 8), *column.shape[1:]), refcheck=False)
+        self.time[k], self.model[k], self.delay[k], self.until[k] = time, -1, -1.0, math.inf
+        self.count = k + 1
+        return self.base + k
+
+    def note(self, number: int, row: Floats, model: int, probability: float) -> None:
+        """Write the features (width,) and the model of a decision that has begun."""
+        k = number - self.base
+        self.x[k], self.model[k], self.probability[k], self.status[k] = (
+            row,
+            model,
+            probability,
+            OPEN,
+        )
+
+    def closed(self, number: int) -> bool:
+        """Whether outcomes of this decision are not taken any more."""
+        return number < self.base or self.status.item(number - self.base) == CLOSED
+
+    def ages(self, seen: int, now: float, unit: float) -> Floats:
+        """The age of every decision at the last `observe`, in units; -1 if it began after that."""
+        n = self.count
+        ages = (np.minimum(self.until[:n], now) - self.time[:n]) / unit
+        ages[max(seen - self.base, 0) :] = -1.0
+        return np.maximum(ages, -1.0)
+
+    def open(self) -> Ints:
+        """The numbers of the decisions that are open."""
+        return np.flatnonzero(self.status[: self.count] != CLOSED) + self.base
+
+    def gone(self) -> int:
+        """How many of the oldest rows are closed, if it is time to drop them; otherwise 0."""
+        still = np.flatnonzero(self.status[: self.count] != CLOSED)
+        gone = int(still[0]) if len(still) else self.count
+        return gone if gone >= 64 and gone >= self.count // 2 else 0
+
+    def drop(self, gone: int) -> None:
+        """Drop the oldest rows."""
+        left = self.count - gone
+        for name in COLUMNS:
+            column = getattr(self, name)
+            column[:left] = column[gone : self.count].copy()
+            column[left : self.count] = 0
+        self.base, self.count = self.base + gone, left
+
+    def check_learned(self) -> None:
+        """Check that rows in use are in the columns, and that decided ones have a model."""
+        n = self.count
+        if n > len(self.time) or (self.model[:n][self.status[:n] == OPEN] < 0).any():
+            raise ValueError("the log must hold its rows, and a model for each that has acted")
