@@ -9,7 +9,7 @@ import belated
 
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
-    "core": (2356, 46, 6.15),
+    "core": (2355, 46, 6.15),
     "tabular": (4948, 82, 6.35),
     "linear": (2093, 23, 7.25),
     "lab": (2449, 24, 7.49),

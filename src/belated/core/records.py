@@ -49,9 +49,7 @@ def altered(record: Item, **fields: object) -> Item:
     """A copy of a frozen record with some fields replaced, without repeating any checks."""
     twin = object.__new__(type(record))
     for name in record.__slots__:  # type: ignore[attr-defined]
-        object.__setattr__(twin, name, getattr(record, name))
-    for name, value in fields.items():
-        object.__setattr__(twin, name, value)
+        object.__setattr__(twin, name, fields.get(name, getattr(record, name)))
     return twin
 
 
