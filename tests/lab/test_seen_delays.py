@@ -57,7 +57,7 @@ def test_an_agent_that_must_know_the_delays_is_refused():
     told = RunBrief(bl.Problem(1, 2, 1), "bandit", "late", None, None, length=7)
     assert told.episodes == 7
     with pytest.raises(ValueError, match="told the largest delay"):
-        told.largest("realised")
+        told.said("max_delay", "realised")
 
 
 def test_the_suite_has_two_cases_of_rare_late_successes():
