@@ -2,6 +2,7 @@
 
 import math
 import re
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -469,3 +470,42 @@ def test_a_change_does_not_move_an_action_that_it_says_nothing_about():
     first, second = known.constant + known.theta[:, -1]
     assert first == pytest.approx(0.05, abs=0.1)
     assert second == pytest.approx(rewards[:600][actions[:600] == 1].mean(), abs=0.05)
+
+
+def test_a_log_is_made_from_columns_of_a_frame():
+    pl = pytest.importorskip("polars")
+    day = [datetime(2026, 1, d) for d in (1, 1, 2)]
+    frame = pl.DataFrame(
+        {
+            "line": ["b", "a", "b"],
+            "p": [0.5, 0.5, 0.25],
+            "euros": [3.0, None, None],
+            "sent": day,
+            "bought": [datetime(2026, 1, 3), None, None],
+        }
+    )
+    log = DecisionLog(
+        frame["line"],
+        frame["p"],
+        frame["euros"],
+        decided=frame["sent"],
+        reported=frame["bought"],
+        names=["a", "b"],
+    )
+    assert log.actions.tolist() == [1, 0, 1]
+    assert (log.decided - log.decided[0]).tolist() == [0.0, 0.0, 86400.0]
+    assert log.reported[0] - log.decided[0] == 2 * 86400.0
+    assert log.came.tolist() == [True, False, False]
+    bl.LinearSampler(bl.Choice(["a", "b"])).replay(log)
+    with pytest.raises(ValueError, match="actions must be"):
+        DecisionLog(["c"], [0.5], [1.0], names=["a", "b"])
+
+
+def test_the_log_of_a_learner_can_be_replayed():
+    agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(T=80))
+    log = agent.log()
+    assert len(log) == 80
+    assert log.came.sum() == agent.diagnostics()["reports"]
+    fresh = bl.LinearSampler(bl.Choice(3, 2))
+    fresh.replay(log)
+    assert fresh.begun == 80

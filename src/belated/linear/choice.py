@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any, Self
 
@@ -191,12 +190,6 @@ class Choice:
         if among is not None:
             self.allowed(among)
 
-    def check_fact(self, key: object, value: object, information: object = None) -> None:
-        """Check that a fact is the value of an event."""
-        if not isinstance(key, str) or not (key == EVENT or key.startswith("=")):
-            raise ValueError(f"a fact must be of an event, got {checks.show(key)}")
-        checks.real("value", value, -math.inf)
-
     def awaited(
         self, known: Container[Key], information: object = None, *, uses_paths: bool = False
     ) -> list[Key]:
@@ -234,9 +227,6 @@ class Choice:
     def read(self, value: object) -> Reward:
         """The reward from the value that `to_json` returned."""
         return read(value)
-
-    def remembered(self, policy: object) -> None:
-        """None: a decision stores no policy."""
 
     def trial(self, seed: int = 0) -> Trial:
         """A small world for `belated.testing.check_agent`."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +22,21 @@ class DecisionLog:
     >>> len(log)
     3
 
+    Columns may be arrays, lists, or columns of a polars or pandas frame.
+
     Args:
-        actions: the action of each decision, (n,), in the order of the decisions.
+        actions: the action of each decision, (n,), in the order of the decisions: its number, or
+            its name if `names` lists them.
         probabilities: its propensity, (n,); None if nobody wrote it down: then it is estimated,
             by the share of the action, or by `propensities` where there are features.
         rewards: its outcome, (n,); NaN or None if it has not reported yet.
         x: features, (n, d); None if there are none.
-        decided: the times of the decisions, (n,); None: time is the number of the decision.
+        decided: the times of the decisions, (n,), as numbers or as dates and times, which become
+            seconds; None: time is the number of the decision.
         reported: when the reward arrived, (n,), on the same clock, NaN or None if it has not;
             without `decided`, the number of the newest decision at that time. None: at once.
         until: the time up to which the log contains reports; None: the last time in it.
+        names: the names of all actions, if `actions` has names.
     """
 
     def __init__(
@@ -41,11 +49,12 @@ class DecisionLog:
         decided: object = None,
         reported: object = None,
         until: float | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
-        self.actions: Ints = checks.whole_numbers("actions", actions, 0)
+        self.actions: Ints = checks.whole_numbers("actions", _numbered(actions, names), 0)
         n = len(self.actions)
         self.estimated = probabilities is None
-        given = np.zeros((n, 0)) if x is None else checks.numbers("x", x, f"({n}, d)")
+        given = np.zeros((n, 0)) if x is None else checks.numbers("x", _listed(x), f"({n}, d)")
         if given.ndim != 2 or len(given) != n:
             raise ValueError(f"x must have shape ({n}, d), got shape {given.shape}")
         self.x = _within("x", given, features.LARGEST)
@@ -112,11 +121,37 @@ def propensities(actions: Ints, x: Floats) -> Floats:
     return frozen(np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(n), actions])
 
 
+def _listed(value: Any) -> Any:
+    """A column of a frame as a list, and dates and times as seconds; anything else as it is."""
+    if hasattr(value, "to_numpy") and np.ndim(value) == 2:
+        return value.to_numpy()
+    if hasattr(value, "to_list"):
+        value = value.to_list()
+    if not isinstance(value, list | tuple | np.ndarray):
+        return value
+    if not any(isinstance(each, datetime | np.datetime64) for each in value):
+        return value
+    moments = [each.replace(tzinfo=None) if isinstance(each, datetime) else each for each in value]
+    times = np.array(moments, dtype="datetime64[us]")
+    return np.where(np.isnat(times), math.nan, times.astype(np.int64) / 1e6)
+
+
+def _numbered(actions: Any, names: Sequence[str] | None) -> Any:
+    """The numbers of actions that are given by their names."""
+    listed = _listed(actions)
+    if names is None:
+        return listed
+    places = {name: place for place, name in enumerate(names)}
+    for action in listed:
+        checks.choice("actions", action, places)
+    return [places[action] for action in listed]
+
+
 def _column(
     name: str, value: object, n: int, *, largest: float = LARGEST_FLOAT, missing: bool = False
 ) -> Floats:
     """Numbers (n,); see `_within`."""
-    column = checks.numbers(name, value, f"({n},)")
+    column = checks.numbers(name, _listed(value), f"({n},)")
     if column.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), got shape {column.shape}")
     return _within(name, column, largest, missing=missing)

@@ -70,10 +70,6 @@ class Reward:
         """A copy that arrived at this time, unless the record has a time of arrival already."""
         return self if at is None or self.at is not None else altered(self, at=at)
 
-    def to_state(self) -> dict[str, Any]:
-        """The record as plain data; `read` reads it."""
-        return self.to_json()
-
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
         written: dict[str, Any] = {"episode": self.episode, "reward": self.value}
