@@ -509,3 +509,20 @@ def test_the_log_of_a_learner_can_be_replayed():
     fresh = bl.LinearSampler(bl.Choice(3, 2))
     fresh.replay(log)
     assert fresh.begun == 80
+
+
+@pytest.mark.parametrize("listed", [[True, False], ["True", "False"], ["true", "false"]])
+def test_true_and_false_are_values_of_a_category(listed):
+    features = bl.Features(loyal=listed)
+    for value, place in ((True, 0), (False, 1), (np.bool_(True), 0)):
+        vector, _ = features.vector({"loyal": value}, unscaled(features))
+        assert vector.tolist() == np.eye(4)[place].tolist()
+
+
+def test_a_value_that_is_never_listed_is_a_warning():
+    agent = bl.LinearSampler(bl.Choice(2, bl.Features(device=["phone", "desktop"], age="number")))
+    for k in range(30):
+        agent.decide({"device": "Phone", "age": k})
+    assert agent.diagnostics()["no listed value: device"] == 30.0
+    agent.decide({"device": "phone", "age": 1})
+    assert "no listed value: device" not in agent.diagnostics()

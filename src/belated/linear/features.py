@@ -123,7 +123,10 @@ class Features:
                 f"{name} must be a text, a whole number or None, got {checks.show(value)}"
             )
         if not isinstance(kind, str):
-            return len(kind) + 1 if missing else self._known[name].get(str(value), len(kind))
+            known, text = self._known[name], str(value)
+            if isinstance(value, bool | np.bool_) and text not in known:
+                text = text.lower()  # True may be listed as "true"
+            return len(kind) + 1 if missing else known.get(text, len(kind))
         places = _hashed(name, kind)
         return places if missing else zlib.crc32(f"{name}={value}".encode()) % places
 
@@ -234,6 +237,7 @@ def _values(name: str, kind: object) -> tuple[str, ...]:
             f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
             f"got {checks.show(kind)}"
         )
+    kind = [str(value) if isinstance(value, bool) else value for value in kind]
     for value in kind:
         if not isinstance(value, str):
             raise ValueError(f"the values of {name} must be texts, got {checks.show(value)}")

@@ -50,7 +50,8 @@ BATCH = 20
 CALLS = 100
 """The number of first calls whose times determine the unit of ages."""
 ENOUGH = 20
-"""The number of reports from which decisions are closed by their exposure."""
+"""The number of reports from which decisions are closed by their exposure, and of decisions from
+which a category whose values were never listed is a warning."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
 
@@ -849,6 +850,10 @@ class LinearSampler(Configured):
         for i in range(self._models):
             if not self.problem.shared and rate * sums.exposed[i] < JUDGED:
                 numbers[f"too few reports: {self.problem.name(i)}"] = float(sums.hits[i])
+        plays = float(sums.plays.sum())
+        for u, label in enumerate(self.problem.labels()):
+            if label.endswith(" = another") and plays >= ENOUGH and sums.features[0, u] == plays:
+                numbers[f"no listed value: {label.removesuffix(' = another')}"] = plays
         return numbers
 
     def _median_delay(self, sums: fit.Sums) -> float:
