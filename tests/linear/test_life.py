@@ -526,3 +526,11 @@ def test_a_value_that_is_never_listed_is_a_warning():
     assert agent.diagnostics()["no listed value: device"] == 30.0
     agent.decide({"device": "phone", "age": 1})
     assert "no listed value: device" not in agent.diagnostics()
+
+
+def test_it_learns_with_variances_alone():
+    x, outcomes, delays = world(seed=3, T=1500, A=2, d=12)
+    agent, done = play(bl.LinearSampler(bl.Choice(2, 12), diagonal=True), (x, outcomes, delays))
+    assert agent.diagnostics()["changed_at"] == -1
+    won = outcomes[np.arange(1500), [action for action, _ in done]]
+    assert won[750:].mean() > outcomes[750:].mean() + 0.05

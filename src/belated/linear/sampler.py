@@ -68,7 +68,7 @@ class LinearSampler(Configured):
     Args:
         problem: the choice to learn.
         silence: the outcome of decisions that never report; `None` if every outcome reports.
-        changes: whether outcomes may change over time.
+        changes: whether outcomes may change over time; with `diagonal`, no change is looked for.
         floor: the probability that is divided equally among all available actions.
         holdout: the share of the decisions that play another policy, for an unbiased comparison.
         reference: that policy, as the probability of every action; by default uniform.
@@ -469,7 +469,10 @@ class LinearSampler(Configured):
         self._batch = False
         weighed = self._weigh()
         sums = self._sums(weighed, self._rows.count)
-        if self.changes and self.begun - self._tested >= max(TESTED * self._counted, BATCH):
+        tests = (
+            self.changes and not self._few_columns
+        )  # a diagonal cannot tell a change from a misfit
+        if tests and self.begun - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.begun
             if self._has_changed(weighed, sums):
                 sums = self._sums(weighed, self._rows.count)
