@@ -17,6 +17,7 @@ from belated.lab.spec import SCORE, Case, Experiment, Learner
 from belated.lab.task import RUN
 
 EPISODES, TUNING_EPISODES = 2000, 1500
+REAL = "benchmarks.real_worlds:"
 OURS = "recommended"
 TUNING_SEED = 1000
 """The first seed of the tuning, far from those of the suite."""
@@ -253,10 +254,10 @@ def suite_cases() -> tuple[Case, ...]:
     ]  # fmt: skip
     if has_data():
         cases += [
-            Case("digits", part("labelled", name="digits"), delays=late(100)),
-            Case("wine", part("labelled", name="wine"), delays=late(100)),
-            Case("breast cancer", part("labelled", name="breast_cancer"), delays=late(100)),
-            Case("flights", part("landings"), delays=part("of_world")),
+            Case("digits", part(REAL + "labelled", name="digits"), delays=late(100)),
+            Case("wine", part(REAL + "labelled", name="wine"), delays=late(100)),
+            Case("breast cancer", part(REAL + "labelled", name="breast_cancer"), delays=late(100)),
+            Case("flights", part(REAL + "landings"), delays=part("of_world")),
         ]
     return tuple(cases)
 
@@ -281,7 +282,8 @@ def _of(name: str, cases: tuple[Case, ...]) -> tuple[str, ...] | None:
     return tuple(
         case.name
         for case in cases
-        if case.environment and case.environment.kind in ("conversions", "mailer", "labelled")
+        if case.environment
+        and case.environment.kind in ("conversions", "mailer", REAL + "labelled")
     )
 
 

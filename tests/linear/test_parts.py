@@ -62,7 +62,8 @@ def test_a_regression_is_ridge_and_its_evidence_a_normal_density(seed, M, width,
     x, models, mass, total, y = sample(seed, M, width)
     rng, p = np.random.default_rng(seed), width + own
     T, P, m = rng.normal(size=(M, p)), definite(rng, M, p), 0.4
-    found = fit.regress(*summed(x, models, mass, total, M), fit.Prior(T, P, m))
+    prior = fit.Belief(T, P, m, fit.PSEUDO)
+    found, _ = fit.regress(*summed(x, models, mass, total, M), prior)
     X, root = design(x, models, M, own), np.sqrt(mass)
     U = linalg.block_diag(*(np.linalg.cholesky(each).T for each in P), math.sqrt(fit.PSEUDO))
     rows = np.vstack([with_constant(X) * root[:, None], U])
@@ -70,7 +71,7 @@ def test_a_regression_is_ridge_and_its_evidence_a_normal_density(seed, M, width,
     np.testing.assert_allclose(found.theta.ravel(), solved[:-1], rtol=1e-6, atol=1e-8)
     assert found.constant == pytest.approx(solved[-1], rel=1e-6, abs=1e-8)
     s2 = 0.7
-    said = (found.gain / s2 - found.volume) / 2.0
+    said = fit.log_evidence(*summed(x, models, mass, total, M), prior, s2) / 2.0
     said += (np.log(mass / (2.0 * math.pi * s2)) - mass * y * y / s2).sum() / 2.0
     want = density(y, mass, X, T.ravel(), linalg.block_diag(*P), m, fit.PSEUDO, s2)
     assert said == pytest.approx(want, rel=1e-8, abs=1e-7)
@@ -81,12 +82,12 @@ def test_a_regression_is_ridge_and_its_evidence_a_normal_density(seed, M, width,
 def test_regressions_at_once_are_single_ones():
     rng = np.random.default_rng(0)
     cases = [summed(*sample(seed)[:4], 3) for seed in range(5)]
-    prior = fit.Prior(rng.normal(size=(3, 3)), definite(rng, 3, 3), 0.2)
-    many = fit.regress(*(np.stack(part) for part in zip(*cases, strict=True)), prior)
+    prior = fit.Belief(rng.normal(size=(3, 3)), definite(rng, 3, 3), 0.2, fit.PSEUDO)
+    many, gains = fit.regress(*(np.stack(part) for part in zip(*cases, strict=True)), prior)
     for place, case in enumerate(cases):
-        for all_of, one in zip(many, fit.regress(*case, prior), strict=True):
-            of_case = one if all_of.shape == np.shape(one) else all_of[place]
-            np.testing.assert_allclose(of_case, one, rtol=1e-12)
+        single, gain = fit.regress(*case, prior)
+        for all_of, one in zip((*many, gains), (*single, gain), strict=True):
+            np.testing.assert_allclose(all_of[place], one, rtol=1e-12)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -101,22 +102,24 @@ def test_the_diagonal_form_is_the_regression_on_features_that_do_not_correlate(o
     T = np.random.default_rng(2).normal(size=(M, p))
     T[:, 3:] = 0.0
     few = np.stack([np.diagonal(gram, axis1=1, axis2=2), gram[:, :, -1]], axis=2)
-    full = fit.regress(gram, moment, fit.Prior(T, np.tile(0.5 * np.eye(p), (M, 1, 1)), 0.3))
-    each = fit.regress(few, moment, fit.Prior(T, np.full((M, p, 1), 0.5), 0.3))
+    wide = np.tile(0.5 * np.eye(p), (M, 1, 1))
+    full, _ = fit.regress(gram, moment, fit.Belief(T, wide, 0.3, fit.PSEUDO))
+    each, _ = fit.regress(few, moment, fit.Belief(T, np.full((M, p, 1), 0.5), 0.3, fit.PSEUDO))
     np.testing.assert_allclose(each.theta[:, :3], full.theta[:, :3], rtol=1e-12)
     np.testing.assert_allclose(each.precision[..., 0], [np.diag(V) for V in full.precision])
     levels = [one.constant + one.theta[:, 3:].sum(1) for one in (each, full)]
     np.testing.assert_allclose(*levels, rtol=0.03 if own else 1e-12)
-    free = fit.regress(few, moment, fit.Prior(0.0 * T, np.full((M, p, 1), 1e-12), 0.3), 1e-12)
+    none = fit.Belief(0.0 * T, np.full((M, p, 1), 1e-12), 0.3, 1e-12)
+    free, _ = fit.regress(few, moment, none)
     beta = free.constant + with_constant(x)[:, :p] @ free.theta.T
     left = ((y - beta[np.arange(16 * M), models]) ** 2).sum()
     assert fit.residual(few, moment, float(y @ y), free) == pytest.approx(left, rel=1e-9)
     # features that are not centred: the slope of each is that around the mean
     x = x[:, :2] + [3.0, -1.0]
     gram, moment = summed(x, models, ones, y, M)
-    prior = fit.Prior(np.zeros((M, 2 + own)), np.full((M, 2 + own, 1), 1e-9), 0.0)
+    prior = fit.Belief(np.zeros((M, 2 + own)), np.full((M, 2 + own, 1), 1e-9), 0.0, 1e-9)
     few = np.stack([np.diagonal(gram, axis1=1, axis2=2), gram[:, :, -1]], axis=2)
-    each = fit.regress(few, moment, prior, 1e-9)
+    each, _ = fit.regress(few, moment, prior)
     for i in range(M):
         want = np.linalg.lstsq(with_constant(x[models == i]), y[models == i])[0]
         found = [*each.theta[i, :2], each.constant + each.theta[i, 2:].sum()]
@@ -142,10 +145,10 @@ def test_sums_over_decisions(seed, diagonal):
             np.testing.assert_allclose(found[..., 0], np.diagonal(want, axis1=1, axis2=2))
         else:
             assert not np.triu(found, 1).any()
-            np.testing.assert_allclose(fit.whole(found), want, atol=1e-12)
+            np.testing.assert_allclose(fit.mirrored(found.copy()), want, atol=1e-12)
         if diagonal and found is gram:
             np.testing.assert_allclose(found[..., 1], want[:, :, -1], atol=1e-12)
-    assert fit.whole(gram[..., :2]) is not None
+    assert fit.mirrored(gram[..., :2]).shape == (3, 3, 2)
     np.testing.assert_allclose(moment, h, atol=1e-12)
     z = with_constant(x)[models >= 0]
     np.testing.assert_allclose(
@@ -178,20 +181,20 @@ def test_one_amount_is_not_clipped():
 def test_after_a_change_the_prior_is_wider_by_the_change(seed):
     rng = np.random.default_rng(seed)
     V, T, jump = definite(rng, 2, 3), rng.normal(size=(2, 3)), 1.7
-    found = fit.inflated(fit.Fitted(T, V, 0.3, 0.0, 0.0), jump)
+    found = fit.inflated(fit.Belief(T, V, 0.3, 9.0), jump, fit.PSEUDO)
     want = np.linalg.inv(np.linalg.inv(V) + np.eye(3) / jump)
     np.testing.assert_allclose(found.precision, want, rtol=1e-6, atol=1e-9)
-    assert found.mean is T
-    assert found.constant == 0.3
-    few = fit.inflated(fit.Fitted(T, V[:, :, :1], 0.3, 0.0, 0.0), jump).precision
+    assert found.theta is T
+    assert (found.constant, found.weight) == (0.3, fit.PSEUDO)
+    few = fit.inflated(fit.Belief(T, V[:, :, :1], 0.3, 9.0), jump, fit.FIXED).precision
     np.testing.assert_allclose(few, 1.0 / (1.0 / V[:, :, :1] + 1.0 / jump))
     # what later decisions do not say remains: model 1 has none
     x, _, mass, total, _ = sample(seed)
-    later = fit.regress(*summed(x, np.zeros(40, np.int32), mass, total, 2), found)
+    later, _ = fit.regress(*summed(x, np.zeros(40, np.int32), mass, total, 2), found)
     np.testing.assert_allclose(later.theta[1], T[1], rtol=1e-9)
     np.testing.assert_allclose(later.precision[1], found.precision[1])
-    more = fit.with_model(found)
-    np.testing.assert_allclose(more.mean[2], T.mean(0))
+    more = found.with_model()
+    np.testing.assert_allclose(more.theta[2], T.mean(0))
     np.testing.assert_allclose(more.precision[2], found.precision.mean(0))
 
 
@@ -212,30 +215,32 @@ def test_the_level_is_that_of_the_sums():
         np.testing.assert_allclose(level.scale, want)
         assert level.ridge == pytest.approx(nonzero * factor)
         assert (level.mean, level.spread) == pytest.approx((mean, spread))
-    prior = fit.Prior(rng.normal(size=(1, 3)), definite(rng, 1, 3), 0.5)
+    prior = fit.Belief(rng.normal(size=(1, 3)), definite(rng, 1, 3), 0.5, 0.1)
     for one, other in zip(level.rescaled(level.unscaled(prior)), prior, strict=True):
         np.testing.assert_allclose(one, other)
     # the same prediction, of the same variance, with features as they are and scaled
     z, raw = rng.normal(size=3), level.unscaled(prior)
-    assert raw.mean[0] @ z == pytest.approx(prior.mean[0] @ (z * level.scale / level.scale**2))
-    C = fit.inverse(prior.precision, level.scale)[0]
+    assert raw.theta[0] @ z == pytest.approx(prior.theta[0] @ (z * level.scale / level.scale**2))
+    C = (fit.inverse(prior.precision) / level.square())[0]
     scaled = z / level.scale
     assert z @ C @ z == pytest.approx(scaled @ np.linalg.inv(prior.precision[0]) @ scaled)
-    few = fit.inverse(prior.precision[:, :, :1], level.scale)
-    np.testing.assert_allclose(few[..., 0], 1.0 / (prior.precision[:, :, 0] * level.scale**2))
+    odd = np.array([[[1.0, 2.0], [2.0, 1.0]]])  # not definite: inverted all the same
+    np.testing.assert_allclose(fit.inverse(odd), np.linalg.inv(odd))
+    few = level._replace(diagonal=True)
+    found = fit.inverse(prior.precision[:, :, :1]) / few.square()
+    np.testing.assert_allclose(found[..., 0], 1.0 / (prior.precision[:, :, 0] * level.scale**2))
 
 
 # The evidence of a change
 
 
-def judged(x, models, weighed, level, prior, s2, M):
+def judged(weighed, level, prior, s2, M):
     """What `evidence` says, without decisions before the log."""
-    first = np.zeros((M, x.shape[1] + 1, x.shape[1] + 1)), np.zeros((M, x.shape[1] + 1))
-    gram, moment = summed(x, models, weighed.mass, weighed.total, M)
+    past = fit.Sums(M, len(level.whole), diagonal=False)
+    gram, moment = summed(*weighed[:4], M)
     gram, moment = gram / np.outer(level.whole, level.whole), moment / level.whole
-    fitted = fit.regress(gram, moment, prior)
-    said = fit.evidence(x, models, weighed, first, level, prior, fitted, s2)
-    return said, fitted
+    fitted, _ = fit.regress(gram, moment, prior)
+    return fit.evidence(weighed, past, level, prior, fitted, s2), fitted
 
 
 def posterior(logs, count):
@@ -255,8 +260,8 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     level = fit.Level(scale, scale, 2.0, 0.5, 1.0, 2.0, False)
     prior = level.prior(M)
     exposed = np.where(np.arange(n) < n - 28, 1.0, 0.3)  # the newest start is not ready
-    weighed = fit.Weighed(mass, mass * y, 0.0 * y, y, exposed, Delays(M))
-    (probability, start), fitted = judged(x, models, weighed, level, prior, s2, M)
+    weighed = fit.Weighed(x, models, mass, mass * y, 0.0 * y, y, exposed)
+    (probability, start), fitted = judged(weighed, level, prior, s2, M)
     at = [int(n - 24 / 0.7**k) for k in range(9) if n - 24 / 0.7**k > 10.0][::-1]
     assert fit.starts(n) == at
     own = design(x / scale[:width], models, M, True)
@@ -302,11 +307,10 @@ def test_the_evidence_of_a_change_is_an_integral():
     changed = (like(y[:j]) * prior * moved).sum() * step
     sums = [summed(np.zeros((len(part), 0)), np.zeros(len(part), int), np.ones(len(part)), part, 1)
             for part in (y, y[j:])]  # fmt: skip
-    given = fit.Prior(np.zeros((1, 1)), np.full((1, 1, 1), D), m)
-    one = fit.regress(*sums[0], given, fit.FIXED)
+    given = fit.Belief(np.zeros((1, 1)), np.full((1, 1, 1), D), m, fit.FIXED)
     late = sums[1][0][None], sums[1][1][None]
-    two = fit._doubled(sums[0], late, given, np.full((1, 1), D), fit.FIXED)
-    found = ((two.gain - one.gain) / s2 - (two.volume - one.volume)) / 2.0
+    two = fit._doubled(*sums[0], *late, given, np.full((1, 1), D))
+    found = (fit.log_evidence(*two, s2) - fit.log_evidence(*sums[0], given, s2)) / 2.0
     assert found[0] == pytest.approx(math.log(changed / plain), rel=1e-6)
     assert found[0] > 2.0
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.real_worlds import labelled
 
 import belated as bl
 from belated.core.records import Decision
@@ -127,7 +128,7 @@ def test_a_world_may_know_its_own_delays():
         (lambda: Visits(None, np.ones((2, 2)), np.ones((2, 3))), "outcomes must have the shape"),
         (lambda: Visits(np.ones((3, 1)), np.ones((2, 2)), np.ones((2, 2))), "features must begin"),
         (lambda: listed([[1, 2]]).visits(3, np.random.default_rng(0)), "must give 3 decisions"),
-        (lambda: bl.environments.labelled("iris"), "name must be one of"),
+        (lambda: labelled("iris"), "name must be one of"),
         (
             lambda: bl.simulate(listed([[1, 2]]), Uniform(Choice(actions=3)), episodes=1),
             "agent must be made for",

@@ -171,7 +171,7 @@ def of_world() -> None:
     """The delays of the world itself, such as the arrivals of flights."""
 
 
-DECISIONS = _named(worlds, "conversions items labelled landings mailer outcomes")
+DECISIONS = _named(worlds, "conversions items mailer outcomes")
 """Environments of decisions with features."""
 ENVIRONMENTS = Registry(
     _named(environments, "bandit bandit_lower_bound chain deep_sea delay_lower_bound")

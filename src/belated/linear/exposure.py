@@ -82,17 +82,13 @@ class Delays(Learned):
 
     def shares(self) -> Floats:
         """F at the edges, (models, E)."""
-        share = np.ones_like(self.came)
         seen = (self.came + self.early).sum(axis=0)
         below = np.cumsum(seen)
-        for j in range(int(np.max(np.flatnonzero(seen), initial=0)), 0, -1):
-            if below[j] > 0.0:
-                pool = self.came[:, j].sum() + HISTOGRAM * seen[j] / below[j]
-                pool /= self.risk[:, j].sum() + HISTOGRAM
-                hazard = (self.came[:, j] + POOLED * pool) / (self.risk[:, j] + POOLED)
-                share[:, j - 1] = (1.0 - hazard) * share[:, j]
-            else:
-                share[:, j - 1] = share[:, j]
+        histogram = HISTOGRAM * seen / np.maximum(below, 1.0)
+        pool = (self.came.sum(axis=0) + histogram) / (self.risk.sum(axis=0) + HISTOGRAM)
+        hazard = (self.came + POOLED * pool) / (self.risk + POOLED)
+        share: Floats = np.ones_like(hazard)
+        share[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]
         return share
 
     def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:

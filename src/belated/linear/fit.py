@@ -29,15 +29,20 @@ one constant per model.
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.linalg import lapack
 
-from belated.core.arrays import Floats, Indices, frozen
+from belated.core.arrays import Bools, Floats, Indices, frozen
 from belated.core.compiled import njit
 from belated.core.tree import Entries, Learned
 from belated.linear.exposure import Delays
+
+if TYPE_CHECKING:
+    from belated.linear.model import Known
 
 PSEUDO = 0.1
 """The weight of the mean outcome in the constant of all models."""
@@ -70,9 +75,8 @@ class Sums(Learned):
         square: (1,) the sum of w r^2.
         features: the number of values of each feature that are not 0, their squares and their sum.
         plays, hits, exposed: (M,) decisions, reports, and the sum of the exposures.
-        raw: (2, M) the sum of outcomes and of their squares, not clipped.
+        raw: (M, 2) the sum of outcomes and of their squares, not clipped.
         level: (2,) the same over all models, clipped.
-        delays: the counts of delays.
     """
 
     gram: Annotated[Floats, Entries("models d columns")]
@@ -83,17 +87,30 @@ class Sums(Learned):
     plays: Annotated[Floats, Entries("models", 0.0)]
     hits: Annotated[Floats, Entries("models", 0.0)]
     exposed: Annotated[Floats, Entries("models", 0.0)]
-    raw: Annotated[Floats, Entries("2 models")]
+    raw: Annotated[Floats, Entries("models 2")]
     level: Annotated[Floats, Entries("2")]
-    delays: Delays
 
     def __init__(self, models: int, d: int, *, diagonal: bool) -> None:
         columns = 2 if diagonal else d
         self.gram, self.asked = np.zeros((models, d, columns)), np.zeros((models, d, columns))
         self.moment, self.square = np.zeros((models, d)), np.zeros(1)
-        self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((2, models)), np.zeros(2)
+        self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((models, 2)), np.zeros(2)
         self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
-        self.delays = Delays(models)
+
+    def add(self, part: Weighed, hits: Bools, raw: Floats, start: int) -> None:
+        """Add decisions; raw: their outcomes; start: the first of them in the regression."""
+        fitted, models, count = part.rows(slice(start, None)), part.models, len(self.plays)
+        accumulate(*fitted[:5], self.gram, self.moment, self.asked)
+        self.square += (fitted.total * fitted.outcome).sum()
+        describe(part.x, models, self.features)
+        decided = models >= 0
+        mine, reported = models[decided], models[hits]
+        self.plays += np.bincount(mine, minlength=count)
+        self.exposed += np.bincount(mine, part.exposed[decided], count)
+        self.hits += np.bincount(reported, minlength=count)
+        self.raw[:, 0] += np.bincount(reported, raw[hits], count)
+        self.raw[:, 1] += np.bincount(reported, raw[hits] ** 2, count)
+        self.level += part.outcome[hits].sum(), (part.outcome[hits] ** 2).sum()
 
     def clear(self) -> None:
         """Drop the sums of the regression, which are in the prior after a change."""
@@ -101,58 +118,97 @@ class Sums(Learned):
             part[:] = 0.0
 
 
-Kind = TypeVar("Kind", Sums, Delays)
+Counts = TypeVar("Counts", Sums, Delays)
 
 
-def copied(item: Kind) -> Kind:
+def copied(counts: Counts) -> Counts:
     """A copy with arrays of its own."""
-    made: Kind = object.__new__(type(item))
-    for name, value in vars(item).items():
-        setattr(made, name, copied(value) if isinstance(value, Delays) else value.copy())
+    made = copy.copy(counts)
+    for name, value in vars(counts).items():
+        setattr(made, name, value.copy())
     return made
 
 
+def add_model(counts: Sums | Delays) -> None:
+    """Add a model that has no decisions."""
+    for name, value in vars(counts).items():
+        if name in PER_MODEL:
+            setattr(counts, name, np.concatenate([value, np.zeros_like(value[:1])]))
+
+
+PER_MODEL = ("gram", "moment", "asked", "plays", "hits", "exposed", "raw", "came", "risk", "early")
+
+
 class Weighed(NamedTuple):
-    """The decisions of a log as a regression takes them, (n,) each.
+    """The decisions of a log as a regression takes them.
 
     Attributes:
+        x: features (n, width).
+        models: (n,), -1 before an action is chosen; the others have the same shape.
         mass: w F.
         total: w r.
         pending: 1 - w F, or 0 if nothing is awaited.
         outcome: r, clipped.
         exposed: F.
-        delays: the counts of delays from which the exposures follow.
     """
 
+    x: Floats
+    models: Indices
     mass: Floats
     total: Floats
     pending: Floats
     outcome: Floats
     exposed: Floats
-    delays: Delays
 
     def rows(self, here: slice) -> Weighed:
         """Some of the decisions."""
-        mass, total, pending, outcome, exposed, delays = self
-        return Weighed(mass[here], total[here], pending[here], outcome[here], exposed[here], delays)
+        parts: Any = (part[here] for part in self)
+        return Weighed(*parts)
 
 
-class Prior(NamedTuple):
-    """The prior of the weights, (M, p), their precision (M, p, p or 1), and the constant's."""
+class Belief(NamedTuple):
+    """The weights of all models: N(theta_i, s^2 V_i^-1), around one constant.
 
-    mean: Annotated[Floats, Entries("models p")]
+    Attributes:
+        theta: (M, p).
+        precision: V, (M, p, p); its diagonal (M, p, 1) if only that is kept.
+        constant: of all models.
+        weight: the precision of the constant, in outcomes.
+    """
+
+    theta: Annotated[Floats, Entries("models p")]
     precision: Annotated[Floats, Entries("models p p|1")]
     constant: Annotated[float, Entries()]
+    weight: Annotated[float, Entries(low=0.0)]
+
+    def with_model(self) -> Belief:
+        """One more model, which is the mean of the others."""
+        theta, precision = (
+            frozen(np.concatenate([part, part.mean(axis=0, keepdims=True)])) for part in self[:2]
+        )
+        return Belief(theta, precision, self.constant, self.weight)
 
 
-class Fitted(NamedTuple):
-    """A regression: weights (M, p), precision, constant, and the two parts of its evidence."""
+def all_report(x: Floats, models: Indices, outcome: Floats, hits: Bools, awaited: Bools) -> Weighed:
+    """Decisions where every outcome reports: F is 1 after the report, and 0 before."""
+    exposed = hits.astype(np.float64)
+    waiting = (awaited & ~hits).astype(np.float64)
+    return Weighed(x, models, exposed, outcome * exposed, waiting, outcome, exposed)
 
-    theta: Floats
-    precision: Floats
-    constant: Any
-    gain: Any
-    volume: Any
+
+def silence_counts(
+    x: Floats, models: Indices, outcome: Floats, hits: Bools, exposed: Floats, known: Known | None
+) -> Weighed:
+    """Decisions where silence has a meaning; the prediction p_k is that of the last fit."""
+    amounts, weight = outcome[hits], np.ones(1)
+    if len(amounts) and amounts.min() < amounts.max():
+        tau = clipped(amounts)
+        outcome = np.clip(outcome, -tau, tau)
+    elif len(amounts) and known is not None:
+        p = np.clip(predictions(x, models, known.theta, known.constant) / amounts[0], 0.0, 0.95)
+        weight = (1.0 - p) / (1.0 - p * exposed)
+    mass = weight * exposed
+    return Weighed(x, models, mass, weight * outcome, (models >= 0) - mass, outcome, exposed)
 
 
 @njit(cache=True)
@@ -234,12 +290,20 @@ def predict(x: Floats, models: Indices, theta: Floats, constant: float, out: Flo
         out[k] = total
 
 
-def whole(lower: Floats) -> Floats:
-    """Symmetric matrices from their lower triangles; diagonals as they are."""
-    if lower.shape[-1] < lower.shape[-2]:
-        return lower
-    full: Floats = lower + np.tril(lower, -1).swapaxes(-1, -2)
-    return full
+def mirrored(lower: Floats) -> Floats:
+    """Lower triangles, made symmetric matrices in place; diagonals stay as they are."""
+    if lower.shape[-1] == lower.shape[-2]:
+        mirror(lower.reshape(-1, *lower.shape[-2:]))
+    return lower
+
+
+@njit(cache=True)
+def mirror(matrices: Floats) -> None:
+    """Write the lower triangles of matrices (n, d, d) to the upper ones."""
+    for i in range(len(matrices)):
+        for u in range(matrices.shape[1]):
+            for v in range(u):
+                matrices[i, v, u] = matrices[i, u, v]
 
 
 def clipped(outcomes: Floats) -> float:
@@ -255,18 +319,19 @@ def clipped(outcomes: Floats) -> float:
     return float(sizes[-1]) if n else math.inf
 
 
-def regress(gram: Floats, moment: Floats, prior: Prior, pseudo: float = PSEUDO) -> Fitted:
-    """The regression of p features: the first p rows of gram; the last row is the constant 1.
+def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
+    """The regression of p features, the first p rows of gram; the last row is the constant 1.
 
     V = G + P, c = h - m f + P T, left = pseudo + sum N - sum f'V^-1 f,
-    mu = (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - mu f), and, up to constants, the
-    log of the marginal likelihood is (gain / s^2 - volume) / 2. More axes before those of the
-    models are as many regressions.
+    mu = (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - mu f), and
+    gain = sum(c'V^-1 c - T'P T) + mu^2 left + 2 m sum R - m^2 sum N,
+    the part of the evidence that depends on the outcomes. More axes before those of the models
+    are as many regressions.
     """
-    T, P, m = prior
+    T, P, m, pseudo = prior
     p = T.shape[-1]
     if gram.shape[-1] < gram.shape[-2]:
-        return _each(gram, moment, prior, pseudo)
+        return _each(gram, moment, prior), 0.0
     f, N, R = gram[..., :p, -1], gram[..., -1, -1], moment[..., -1]
     V, PT = gram[..., :p, :p] + P, (P @ T[..., None])[..., 0]
     c = moment[..., :p] - m * f + PT
@@ -277,13 +342,32 @@ def regress(gram: Floats, moment: Floats, prior: Prior, pseudo: float = PSEUDO) 
     mu = ((R - m * N).sum(axis=-1) - (f * vc).sum(axis=models)) / left
     gain = (c * vc - T * PT).sum(axis=models) + mu * mu * left
     gain += 2.0 * m * R.sum(axis=-1) - m * m * N.sum(axis=-1)
-    volume = (np.linalg.slogdet(V)[1] - np.linalg.slogdet(P)[1]).sum(axis=-1)
-    return Fitted(vc - mu[..., None, None] * vf, V, m + mu, gain, volume + np.log(left / pseudo))
+    return Belief(vc - mu[..., None, None] * vf, V, m + mu, left), gain
 
 
-def _each(gram: Floats, moment: Floats, prior: Prior, pseudo: float) -> Fitted:
+def regressed(sums: Sums, level: Level, prior: Belief) -> tuple[Belief, float]:
+    """The regression in scaled features, and s^2 = (rss + 2 spread) / (mass + 2)."""
+    gram, moment = level.scaled(sums.gram), sums.moment / level.whole
+    fitted, _ = regress(gram, moment, prior)
+    mass = float(gram[:, -1, 0 if level.diagonal else -1].sum())
+    left = residual(gram, moment, float(sums.square[0]), fitted)
+    return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
+
+
+def volume(belief: Belief) -> Any:
+    """The log determinant of all precisions."""
+    return np.linalg.slogdet(belief.precision)[1].sum(axis=-1) + np.log(belief.weight)
+
+
+def log_evidence(gram: Floats, moment: Floats, prior: Belief, variance: float) -> Any:
+    """Twice the log of the marginal likelihood, up to what all regressions have in common."""
+    fitted, gain = regress(gram, moment, prior)
+    return gain / variance - volume(fitted) + volume(prior)
+
+
+def _each(gram: Floats, moment: Floats, prior: Belief) -> Belief:
     """One regression per feature, each with a constant: what a diagonal allows."""
-    T, P, m = prior
+    T, P, m, pseudo = prior
     p = T.shape[1]
     f, N, R = gram[:, :p, 1], gram[:, -1, 0], moment[:, -1]
     V = gram[:, :p, :1] + P
@@ -304,10 +388,10 @@ def _each(gram: Floats, moment: Floats, prior: Prior, pseudo: float) -> Fitted:
         theta[:, -1] -= shift
     else:
         mu -= float(shift[0])
-    return Fitted(theta, V, mu, 0.0, 0.0)
+    return Belief(theta, V, mu, pseudo + float(N.sum()))
 
 
-def residual(gram: Floats, moment: Floats, square: float, fitted: Fitted) -> float:
+def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> float:
     """The weighted sum of squared residuals of a regression."""
     M, d = moment.shape
     beta = np.zeros((M, d))
@@ -315,25 +399,17 @@ def residual(gram: Floats, moment: Floats, square: float, fitted: Fitted) -> flo
     beta[:, -1] += fitted.constant
     if gram.shape[2] < d:
         return max(square - float((beta * moment).sum()), 0.0)
-    form = np.einsum("iu,iuv,iv->", beta, gram, beta)
-    return max(float(square - 2.0 * (beta * moment).sum() + form), 0.0)
+    form = float(np.vdot(beta, (gram @ beta[..., None])[..., 0]))
+    return max(square - 2.0 * float((beta * moment).sum()) + form, 0.0)
 
 
-def inflated(fitted: Fitted, jump: float) -> Prior:
-    """The prior after a change: P = (V^-1 + D^-1)^-1, D = jump I."""
+def inflated(fitted: Belief, jump: float, weight: float) -> Belief:
+    """The prior after a change: P = (V^-1 + D^-1)^-1, D = jump I; weight: of the constant."""
     V = fitted.precision
     if V.shape[2] < V.shape[1]:
-        return Prior(fitted.theta, V * jump / (V + jump), float(fitted.constant))
+        return fitted._replace(precision=V * jump / (V + jump), weight=weight)
     one = jump * np.eye(V.shape[1])
-    P = one - jump * jump * np.linalg.inv(V + one)
-    return Prior(fitted.theta, 0.5 * (P + P.swapaxes(1, 2)), float(fitted.constant))
-
-
-def with_model(prior: Prior) -> Prior:
-    """The prior with one more model, which is the mean of the others."""
-    mean = np.concatenate([prior.mean, prior.mean.mean(axis=0, keepdims=True)])
-    precision = np.concatenate([prior.precision, prior.precision.mean(axis=0, keepdims=True)])
-    return Prior(frozen(mean), frozen(precision), prior.constant)
+    return fitted._replace(precision=one - jump * jump * inverse(V + one), weight=weight)
 
 
 def starts(n: int) -> list[int]:
@@ -369,27 +445,29 @@ class Level(NamedTuple):
         """Matrices (M, d, d) from lower triangles, of scaled features; diagonals likewise."""
         if self.diagonal:
             return lower / np.stack([self.whole * self.whole, self.whole], axis=1)
-        return whole(lower) / np.outer(self.whole, self.whole)
+        return mirrored(lower / np.outer(self.whole, self.whole))
 
-    def _square(self) -> Floats:
+    def square(self) -> Floats:
+        """The scales of the entries of a matrix, (p, p), or of its diagonal (p, 1)."""
         return self.scale[:, None] ** 2 if self.diagonal else np.outer(self.scale, self.scale)
 
-    def prior(self, models: int) -> Prior:
+    def prior(self, models: int) -> Belief:
         """The prior of a fresh learner."""
         p = len(self.scale)
         one = np.ones((p, 1)) if self.diagonal else np.eye(p)
-        return Prior(np.zeros((models, p)), np.tile(self.ridge * one, (models, 1, 1)), self.mean)
+        precision = np.tile(self.ridge * one, (models, 1, 1))
+        return Belief(np.zeros((models, p)), precision, self.mean, PSEUDO)
 
-    def rescaled(self, prior: Prior) -> Prior:
+    def rescaled(self, prior: Belief) -> Belief:
         """A prior, for scaled features."""
-        return Prior(prior.mean * self.scale, prior.precision / self._square(), prior.constant)
+        theta, precision = prior.theta * self.scale, prior.precision / self.square()
+        return prior._replace(theta=theta, precision=precision)
 
-    def unscaled(self, prior: Prior) -> Prior:
+    def unscaled(self, prior: Belief) -> Belief:
         """A prior for scaled features, for the features themselves."""
-        return Prior(
-            frozen(prior.mean / self.scale),
-            frozen(prior.precision * self._square()),
-            prior.constant,
+        theta, precision = prior.theta / self.scale, prior.precision * self.square()
+        return prior._replace(
+            theta=frozen(theta), precision=frozen(precision), constant=float(prior.constant)
         )
 
 
@@ -407,62 +485,55 @@ def level_of(sums: Sums, p: int, *, rare: bool) -> Level:
     return Level(size[:p], size, count * factor, mean, spread, count, diagonal)
 
 
-def inverse(precision: Floats, scale: Floats) -> Floats:
-    """The covariances of the weights of features that were divided by a scale."""
+def inverse(precision: Floats) -> Floats:
+    """The inverses of symmetric matrices, by Cholesky; of diagonals, one by one."""
     if precision.shape[2] < precision.shape[1]:
-        return 1.0 / (precision[..., :1] * (scale * scale)[:, None])
-    found: Floats = np.linalg.inv(precision) / np.outer(scale, scale)
-    return found
+        return 1.0 / precision[..., :1]
+    lower = np.empty_like(precision)
+    for i, V in enumerate(precision):
+        root, failed = lapack.dpotrf(V, lower=1)
+        lower[i] = np.linalg.inv(V) if failed else lapack.dpotri(root, lower=1)[0]
+    return mirrored(lower)
 
 
 def evidence(
-    x: Floats,
-    models: Indices,
-    weighed: Weighed,
-    first: tuple[Floats, Floats],
-    level: Level,
-    prior: Prior,
-    fitted: Fitted,
-    variance: float,
-    pseudo: float = PSEUDO,
+    log: Weighed, past: Sums, level: Level, prior: Belief, fitted: Belief, variance: float
 ) -> tuple[float, int]:
     """The probability of a change in a log, and its median start.
 
     Args:
-        x: features (n, width).
-        models: (n,).
-        weighed: see `Weighed`.
-        first: scaled gram and moment of decisions before the log.
+        log: the decisions.
+        past: the sums over decisions before them.
         level: the scales.
         prior: of the regression without a change, in scaled features.
         fitted: that regression.
         variance: s^2.
-        pseudo: the weight of the constant, see `regress`.
     """
-    at = starts(len(x))
+    at = starts(len(log.x))
     if not at:
         return 0.0, 0
-    said = predictions(x, models, fitted.theta / level.scale, fitted.constant)
-    jump, scale = np.full(prior.mean.shape, level.ridge), level.whole
-    if len(level.scale) > WIDE or level.diagonal:
-        x, pseudo = said[:, None] - fitted.constant, FIXED
-        first = np.zeros((len(jump), 2, 2)), np.zeros((len(jump), 2))
+    said = predictions(log.x, log.models, fitted.theta / level.scale, fitted.constant)
+    tails = 0.5 * _tails(log, said)
+    jump, scale = np.full(prior.theta.shape, level.ridge), level.whole
+    if len(level.scale) > WIDE:
+        log = log._replace(x=said[:, None] - fitted.constant)
         slope = level.ridge * (fitted.theta**2).sum(axis=1)
         jump = np.stack([np.maximum(slope, TINY), jump[:, 0]], axis=1)
         scale, flat = np.ones(2), np.tile([1.0, 0.0], (len(jump), 1))
-        prior = Prior(flat, jump[:, :, None] * np.eye(2), fitted.constant)
-    grams, moments = _from_each(x, models, weighed, [0, *at, len(x)], scale, first)
-    plain = regress(grams[0], moments[0], prior, pseudo)
-    counted = np.concatenate([[0.0], np.cumsum(weighed.exposed)])
-    ages = len(x) - np.array(at)
+        prior = Belief(flat, jump[:, :, None] * np.eye(2), fitted.constant, FIXED)
+    grams, moments = _from_each(log, [0, *at, len(log.x)], scale, len(jump))
+    if len(level.scale) <= WIDE:
+        grams[0] += level.scaled(past.gram)
+        moments[0] += past.moment / scale
+    plain = log_evidence(grams[0], moments[0], prior, variance)
+    counted = np.concatenate([[0.0], np.cumsum(log.exposed)])
+    ages = len(log.x) - np.array(at)
     ready = np.flatnonzero(counted[-1] - counted[at] >= EXPOSED * ages)
     logs = np.full(len(at), -math.inf)
-    tails = 0.5 * _tails(weighed, said)
     many = max(1, BATCHED // (4 * jump.size * len(jump[0])))  # regressions at once
     for part in np.split(ready, range(many, len(ready), many)):
-        late = grams[part + 1], moments[part + 1]
-        changed = _doubled((grams[0], moments[0]), late, prior, jump, pseudo)
-        gained = (changed.gain - plain.gain) / variance - (changed.volume - plain.volume)
+        changed = _doubled(grams[0], moments[0], grams[part + 1], moments[part + 1], prior, jump)
+        gained = log_evidence(*changed, variance) - plain
         logs[part] = tails * gained + math.log(CHANGE / len(at))
     top = max(0.0, float(logs.max()))
     weights = np.exp(logs - top)
@@ -474,57 +545,43 @@ def evidence(
 
 
 def _from_each(
-    x: Floats,
-    models: Indices,
-    weighed: Weighed,
-    bounds: list[int],
-    scale: Floats,
-    first: tuple[Floats, Floats],
+    log: Weighed, bounds: list[int], scale: Floats, models: int
 ) -> tuple[Floats, Floats]:
     """Scaled grams and moments of the decisions from each bound on, but for the last."""
-    M, d, H = len(first[0]), x.shape[1] + 1, len(bounds) - 1
-    lower, unused = np.zeros((H, M, d, d)), np.zeros((M, d, d))
-    moments = np.zeros((H, M, d))
+    d, H = log.x.shape[1] + 1, len(bounds) - 1
+    lower, moments = np.zeros((H, models, d, d)), np.zeros((H, models, d))
+    unused = np.zeros((models, d, d))
     for place in range(H):
-        rows = slice(bounds[place], bounds[place + 1])
-        nothing = np.zeros(bounds[place + 1] - bounds[place])
-        accumulate(
-            x[rows], models[rows], weighed.mass[rows], weighed.total[rows], nothing,
-            lower[place], moments[place], unused,
-        )  # fmt: skip
-    grams = whole(np.cumsum(lower[::-1], axis=0)[::-1]) / np.outer(scale, scale)
-    moments = np.cumsum(moments[::-1], axis=0)[::-1] / scale
-    grams[0] += first[0]
-    moments[0] += first[1]
-    return grams, moments
+        x, of, mass, total, *_ = log.rows(slice(bounds[place], bounds[place + 1]))
+        accumulate(x, of, mass, total, np.zeros(len(x)), lower[place], moments[place], unused)
+    grams = mirrored(np.cumsum(lower[::-1], axis=0)[::-1] / np.outer(scale, scale))
+    return grams, np.cumsum(moments[::-1], axis=0)[::-1] / scale
 
 
 def _doubled(
-    every: tuple[Floats, Floats],
-    late: tuple[Floats, Floats],
-    prior: Prior,
-    jump: Floats,
-    pseudo: float,
-) -> Fitted:
-    """Regressions with the features (x, x 1[k >= j]); late: the sums from each j on."""
-    (M, p), n = prior.mean.shape, len(late[0])
-    gram, moment = np.zeros((n, M, 2 * p + 1, 2 * p + 1)), np.zeros((n, M, 2 * p + 1))
-    gram[..., :p, :p], gram[..., -1, -1] = every[0][:, :p, :p], every[0][:, -1, -1]
-    gram[..., :p, -1], gram[..., p:-1, -1] = every[0][:, :p, -1], late[0][..., :p, -1]
+    gram: Floats, moment: Floats, late: Floats, later: Floats, prior: Belief, jump: Floats
+) -> tuple[Floats, Floats, Belief]:
+    """Sums and prior of regressions with the features (x, x 1[k >= j]).
+
+    gram, moment: of all decisions. late, later: the same of those from each j on, (n, M, ...).
+    """
+    (M, p), n = prior.theta.shape, len(late)
+    G, h = np.zeros((n, M, 2 * p + 1, 2 * p + 1)), np.zeros((n, M, 2 * p + 1))
+    G[..., :p, :p], G[..., -1, -1] = gram[:, :p, :p], gram[:, -1, -1]
+    G[..., :p, -1], G[..., p:-1, -1] = gram[:, :p, -1], late[..., :p, -1]
     for rows, columns in ((0, p), (p, 0), (p, p)):
-        gram[..., rows : rows + p, columns : columns + p] = late[0][..., :p, :p]
-    moment[..., :p], moment[..., p:-1] = every[1][:, :p], late[1][..., :p]
-    moment[..., -1] = every[1][:, -1]
+        G[..., rows : rows + p, columns : columns + p] = late[..., :p, :p]
+    h[..., :p], h[..., p:-1], h[..., -1] = moment[:, :p], later[..., :p], moment[:, -1]
     precision = np.zeros((M, 2 * p, 2 * p))
     precision[:, :p, :p] = prior.precision
     precision[:, range(p, 2 * p), range(p, 2 * p)] = jump
-    mean = np.concatenate([prior.mean, np.zeros((M, p))], axis=1)
-    return regress(gram, moment, Prior(mean, precision, prior.constant), pseudo)
+    theta = np.concatenate([prior.theta, np.zeros((M, p))], axis=1)
+    return G, h, prior._replace(theta=theta, precision=precision)
 
 
-def _tails(weighed: Weighed, said: Floats) -> float:
+def _tails(log: Weighed, said: Floats) -> float:
     """At most 1: the factor of the evidence where outcomes have heavy tails, 3 over kurtosis."""
-    taken = (weighed.exposed > 0.5) | (weighed.total != 0.0)
-    squares = (weighed.outcome - weighed.exposed * said)[taken] ** 2
+    taken = (log.exposed > 0.5) | (log.total != 0.0)
+    squares = (log.outcome - log.exposed * said)[taken] ** 2
     fourth = float((squares * squares).sum())
     return min(1.0, 3.0 * float(squares.sum()) ** 2 / max(len(squares) * fourth, TINY))

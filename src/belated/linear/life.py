@@ -130,13 +130,14 @@ def weights(
 def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
     """Mean outcome of each action and its standard error, (A,) each.
 
-    raw: sums of the outcomes and of their squares, (2, A), relative to silence. One additional
+    raw: sums of the outcomes and of their squares, (A, 2), relative to silence. One additional
     outcome of average size keeps the error of an action that has not reported yet above 0.
     """
     mass = np.maximum(exposed, hits)  # a decision that has reported was exposed, whatever its F
-    mean: Floats = raw[0] / np.maximum(mass, 1e-12)
-    typical = max(raw[1].sum(), 0.0) / max(hits.sum(), 1.0)
-    spread = np.maximum(raw[1] - mean**2 * mass, 0.0) + typical
+    total, squares = raw.T
+    mean: Floats = total / np.maximum(mass, 1e-12)
+    typical = max(squares.sum(), 0.0) / max(hits.sum(), 1.0)
+    spread = np.maximum(squares - mean**2 * mass, 0.0) + typical
     error: Floats = np.where(mass > 0.0, np.sqrt(spread) / np.maximum(mass, 1.0), math.inf)
     return mean, error
 

@@ -22,7 +22,7 @@ from typing import Annotated
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
+from belated.core.arrays import Bools, Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.episodes import newest
 from belated.core.records import Decision, Episode, FeedbackError, Notes
@@ -86,8 +86,9 @@ class LinearSampler(Configured):
 
     _rows: Rows
     _past: fit.Sums  # of the decisions that have left the log
+    _past_delays: Delays
     _known: Known | None
-    _prior: fit.Prior | None  # after a change
+    _prior: fit.Belief | None  # after a change
     _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
     _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
     _tested: Count  # decisions at the last test
@@ -136,6 +137,7 @@ class LinearSampler(Configured):
         checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
         self._rows = Rows(problem.width)
         self._past = fit.Sums(self._models, d, diagonal=self._few_columns)
+        self._past_delays = Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
         self._tested = self._reports = self._late = self._seen = 0
         self._batch, self._told = False, None
@@ -447,7 +449,7 @@ class LinearSampler(Configured):
             self._events.pop(number, None)
         gone = rows.gone()
         if gone:
-            self._past = self._sums(self._weigh(), gone)
+            self._past, self._past_delays = self._sums(self._weigh(), gone), self._delays(gone)
             rows.drop(gone)
 
     # Fitting
@@ -469,14 +471,15 @@ class LinearSampler(Configured):
         self._batch = False
         weighed = self._weigh()
         sums = self._sums(weighed, self._rows.count)
-        tests = (
-            self.changes and not self._few_columns
-        )  # a diagonal cannot tell a change from a misfit
+        level, fitted, variance = self._regressed(sums)
+        # A diagonal cannot tell a change from a misfit.
+        tests = self.changes and not self._few_columns
         if tests and self.begun - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.begun
-            if self._has_changed(weighed, sums):
+            if self._has_changed(weighed, level, fitted, variance):
                 sums = self._sums(weighed, self._rows.count)
-        self._known = self._solve(sums)
+                level, fitted, variance = self._regressed(sums)
+        self._known = self._summed_up(sums, level, fitted, variance)
         if self.close_at is not None and self._reports >= ENOUGH:
             rows = self._rows
             ripe = (weighed.exposed >= self.close_at) & (rows.status[: rows.count] == OPEN)
@@ -497,121 +500,77 @@ class LinearSampler(Configured):
     def _weigh(self) -> fit.Weighed:
         """The decisions of the log as the regression takes them."""
         rows, n = self._rows, self._rows.count
-        hits, models, outcome = self._hits(), rows.model[:n], rows.outcome[:n].copy()
+        x, models, outcome, hits = rows.x[:n], rows.model[:n], rows.outcome[:n], self._hits()
         if self.silence is None:
-            exposed = hits.astype(np.float64)
-            waiting = (rows.status[:n] == OPEN) & ~hits
-            total, pending = outcome * exposed, waiting.astype(np.float64)
-            return fit.Weighed(exposed, total, pending, outcome, exposed, self._past.delays)
+            return fit.all_report(x, models, outcome, hits, rows.status[:n] == OPEN)
         delays = self._delays(n)
         ages = rows.ages(self._seen, self._time, self._unit)
         exposed = delays.at(delays.shares(), np.maximum(models, 0), ages) * (models >= 0)
-        amounts, weight = outcome[hits], 1.0
-        if len(amounts) and amounts.min() < amounts.max():
-            tau = fit.clipped(amounts)
-            np.clip(outcome, -tau, tau, out=outcome)
-        elif len(amounts) and self._known is not None:
-            chance = fit.predictions(rows.x[:n], models, self._known.theta, self._known.constant)
-            chance = np.clip(chance / amounts[0], 0.0, 0.95)
-            weight = (1.0 - chance) / (1.0 - chance * exposed)
-        mass = weight * exposed
-        pending = (models >= 0) - mass
-        return fit.Weighed(mass, weight * outcome, pending, outcome, exposed, delays)
+        return fit.silence_counts(x, models, outcome, hits, exposed, self._known)
 
     def _delays(self, end: int) -> Delays:
         """The counts of the delays of the past and of the rows before `end`."""
-        delays, rows = fit.copied(self._past.delays), self._rows
+        delays, rows = fit.copied(self._past_delays), self._rows
         hits = np.flatnonzero(self._hits()[:end])
         ages = rows.ages(self._seen, self._time, self._unit)
         delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages[hits])
         return delays
 
+    def _pooled(self) -> Floats:
+        """The exposure at each edge, over all actions, (E,)."""
+        pool: Floats = self._delays(self._rows.count).shares().mean(axis=0)
+        return pool
+
     def _sums(self, weighed: fit.Weighed, end: int) -> fit.Sums:
         """The sums over the past and the rows before `end`; rows before a change only count."""
         sums, rows = fit.copied(self._past), self._rows
-        here = slice(min(max(self._changed - rows.base, 0), end), end)
-        models, hits = rows.model[:end], self._hits()[:end]
-        fit.accumulate(
-            rows.x[here], models[here], weighed.mass[here], weighed.total[here],
-            weighed.pending[here], sums.gram, sums.moment, sums.asked,
-        )  # fmt: skip
-        sums.square += (weighed.total[here] * weighed.outcome[here]).sum()
-        fit.describe(rows.x[:end], models, sums.features)
-        decided, raw = models >= 0, rows.outcome[:end]
-        sums.plays += np.bincount(models[decided], minlength=self._models)
-        sums.hits += np.bincount(models[hits], minlength=self._models)
-        sums.exposed += _by_model(models[decided], weighed.exposed[:end][decided], self._models)
-        sums.raw[0] += _by_model(models[hits], raw[hits], self._models)
-        sums.raw[1] += _by_model(models[hits], raw[hits] ** 2, self._models)
-        clipped = weighed.outcome[:end][hits]
-        sums.level += clipped.sum(), (clipped * clipped).sum()
-        if self.silence is not None:
-            sums.delays = weighed.delays if end == rows.count else self._delays(end)
+        start = max(self._changed - rows.base, 0)
+        sums.add(weighed.rows(slice(end)), self._hits()[:end], rows.outcome[:end], start)
         return sums
 
-    def _solve(self, sums: fit.Sums) -> Known:
-        """What the sums say."""
+    def _regressed(self, sums: fit.Sums) -> tuple[fit.Level, fit.Belief, float]:
+        """The scales, the regression in scaled features, and the variance of an outcome."""
         level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
-        fitted, variance = self._regressed(sums, level)
+        return level, *fit.regressed(sums, level, self._prior_in(level))
+
+    def _prior_in(self, level: fit.Level) -> fit.Belief:
+        """The prior, for scaled features."""
+        return level.prior(self._models) if self._prior is None else level.rescaled(self._prior)
+
+    def _summed_up(
+        self, sums: fit.Sums, level: fit.Level, fitted: fit.Belief, variance: float
+    ) -> Known:
+        """What a regression says; pending decisions count in the covariance."""
         p, columns = fitted.precision.shape[1:]
         precision = fitted.precision + level.scaled(sums.asked)[:, :p, :columns]
-        covariance = fit.inverse(precision, level.scale)
-        mass, reports = float(sums.exposed.sum()), float(sums.hits.sum())
         return Known(
             frozen(fitted.theta / level.scale),
-            frozen(covariance),
+            frozen(fit.inverse(precision) / level.square()),
             float(fitted.constant),
             math.sqrt(variance),
-            min(reports / max(mass, 1e-9), 1.0),
+            min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
             level.nonzero,
             self.begun,
             self._reports,
         )
 
-    def _regressed(self, sums: fit.Sums, level: fit.Level) -> tuple[fit.Fitted, float]:
-        """The regression in scaled features, and the variance of an outcome."""
-        gram, moment = level.scaled(sums.gram), sums.moment / level.whole
-        fitted = fit.regress(gram, moment, self._prior_in(level), self._pseudo)
-        left = fit.residual(gram, moment, float(sums.square[0]), fitted)
-        mass = float(gram[:, -1, -1 if gram.shape[2] == gram.shape[1] else 0].sum())
-        return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
-
-    def _has_changed(self, weighed: fit.Weighed, sums: fit.Sums) -> bool:
+    def _has_changed(
+        self, weighed: fit.Weighed, level: fit.Level, fitted: fit.Belief, variance: float
+    ) -> bool:
         """Whether there was a change; then the log begins anew after it."""
-        rows = self._rows
-        level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
-        fitted, variance = self._regressed(sums, level)
-        here = slice(max(self._changed - rows.base, 0), rows.count)
-        past = level.scaled(self._past.gram), self._past.moment / level.whole
-        self._evidence, start = fit.evidence(
-            rows.x[here],
-            rows.model[here],
-            weighed.rows(here),
-            past,
-            level,
-            self._prior_in(level),
-            fitted,
-            variance,
-            self._pseudo,
-        )
+        rows, prior = self._rows, self._prior_in(level)
+        first = max(self._changed - rows.base, 0)
+        log = weighed.rows(slice(first, None))
+        self._evidence, start = fit.evidence(log, self._past, level, prior, fitted, variance)
         if self._evidence <= 0.5:
             return False
-        start += here.start
-        before, _ = self._regressed(self._sums(weighed, start), level)
-        self._prior = level.unscaled(fit.inflated(before, level.ridge))
+        start += first
+        before, _ = fit.regressed(self._sums(weighed, start), level, prior)
+        weight = fit.PSEUDO if self.problem.shared else fit.FIXED
+        self._prior = level.unscaled(fit.inflated(before, level.ridge, weight))
         self._changed, self._evidence = rows.base + start, 0.0
         self._past.clear()
         return True
-
-    @property
-    def _pseudo(self) -> float:
-        """The weight of the constant; after a change it stays, if models have their own."""
-        fixed = self._prior is not None and not self.problem.shared
-        return fit.FIXED if fixed else fit.PSEUDO
-
-    def _prior_in(self, level: fit.Level) -> fit.Prior:
-        """The prior, for scaled features."""
-        return level.prior(self._models) if self._prior is None else level.rescaled(self._prior)
 
     # The life of a learner
 
@@ -624,18 +583,11 @@ class LinearSampler(Configured):
         if self.reference is not None:
             given["reference"] = [*self.reference, 0.0]
         made = LinearSampler(**given)  # raises an error if there is no room
-        old, new = self._past, made._past
-        for part in ("gram", "moment", "asked", "plays", "hits", "exposed"):
-            getattr(new, part)[: self._models] = getattr(old, part)
-        for part in ("came", "risk", "early"):
-            getattr(new.delays, part)[: self._models] = getattr(old.delays, part)
-        new.raw[:, : self._models] = old.raw
-        for part in ("square", "features", "level"):
-            getattr(new, part)[:] = getattr(old, part)
-        new.delays.first[:], new.delays.last[:] = old.delays.first, old.delays.last
-        self._past, self.problem, self.reference = new, made.problem, made.reference
+        fit.add_model(self._past)
+        fit.add_model(self._past_delays)
+        self.problem, self.reference = made.problem, made.reference
         if self._prior is not None:
-            self._prior = fit.with_model(self._prior)
+            self._prior = self._prior.with_model()
         self._known = None
         return self._models - 1
 
@@ -716,7 +668,8 @@ class LinearSampler(Configured):
     def _now(self) -> tuple[fit.Sums, Known | None]:
         """All sums, and what they say; nothing changes."""
         sums = self._sums(self._weigh(), self._rows.count)
-        return sums, self._solve(sums) if self._reports else None
+        known = self._summed_up(sums, *self._regressed(sums)) if self._reports else None
+        return sums, known
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
@@ -770,7 +723,7 @@ class LinearSampler(Configured):
             for x in asked:
                 now[models] += self._shares(x[None], models, known)
             now /= len(asked)
-        pool = sums.delays.shares().mean(axis=0) * (known is not None)
+        pool = self._pooled() * (known is not None)
         return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
 
     def verdict(self) -> str:
@@ -863,8 +816,7 @@ class LinearSampler(Configured):
         """The median delay of reports, in decisions."""
         if not sums.hits.sum() or self.silence is None:
             return 0.0
-        pool = sums.delays.shares().mean(axis=0)
-        age = float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._unit
+        age = float(UNIT_EDGES[int(np.argmax(self._pooled() >= 0.5))]) * self._unit
         if not self._told:
             return age
         return age * self.begun / self._span() if self._span() > 0.0 else 0.0
@@ -894,12 +846,6 @@ def _logged(log: DecisionLog, number: int) -> Reward:
     return Reward(
         number, float(log.rewards[number]), at=float(log.reported[number]) if log.clocked else None
     )
-
-
-def _by_model(models: Indices, values: Floats, count: int) -> Floats:
-    """The sum of the values of each model, (M,)."""
-    found: Floats = np.bincount(models, values, minlength=count).astype(np.float64)
-    return found
 
 
 def _forms(covariance: Floats, x: Floats) -> Floats:
