@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -18,7 +19,7 @@ import uvicorn
 
 from belated.core.tree import freeze
 from belated.service.config import from_table
-from belated.service.recovery import restore
+from belated.service.recovery import restore, wanted
 from belated.service.run import application, opener
 from belated.service.tables import Taken
 from limits import FULL, LIMIT, until
@@ -118,16 +119,17 @@ def restored(table, name, *, snapshots=True):
     made = learner(table, name)
     db = claimed(table, name)
     try:
-        found = restore(db, name, made.terms(), made.fresh, snapshots=snapshots)
+        runner = restore(db, made, snapshots=snapshots)
         rows = {
             table: db.all(f"SELECT * FROM {table} WHERE learner = ? ORDER BY {order}", name)
             for table, order in TABLES.items()
         }
     finally:
         db.close()
-    assert found.runner.differing == 0
-    found.runner.learn_all()
-    return found, rows
+    assert runner.differing == 0
+    runner.learn_all()
+    told = {"seq": runner.seq, "snapshot": runner.snapshot}
+    return SimpleNamespace(runner=runner, wanted=wanted(runner.agent, made.fresh()), **told), rows
 
 
 def same_from_snapshot_and_rows(table, name):

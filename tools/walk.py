@@ -20,7 +20,7 @@ import numpy as np
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
-EPISODE, FEEDBACK = 12, 14
+EPISODE, FEEDBACK = 12, 12
 """The most files that a walk may run through."""
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import io
 import json
 import os
@@ -108,6 +109,7 @@ class AsyncClient:
     """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
     _connections: ClassVar[Callable[..., Any]] = httpx.AsyncClient
+    _sleep: ClassVar[Callable[[float], Any]] = asyncio.sleep
 
     def __init__(
         self,
@@ -261,8 +263,9 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._web.aclose()
-        self._close_buffer()
+        await _done(getattr(self._web, "aclose", None) or self._web.close)
+        if self._buffer is not None:
+            self._buffer.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -270,17 +273,7 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def _close_buffer(self) -> None:
-        if self._buffer is not None:
-            self._buffer.close()
-
     # Requests.
-
-    async def _request(self, url: str, **asked: Any) -> httpx.Response:
-        return await self._web.request(url=url, **asked)  # type: ignore[no-any-return]
-
-    async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
     async def _exchange(
         self, method: str, path: str, body: Any = None, patience: float | None = None
@@ -295,7 +288,7 @@ class AsyncClient:
         while True:
             wait = random.uniform(0.5, 1.0) * pause
             try:
-                answer = await self._request(url, **asked)
+                answer: httpx.Response = await _done(self._web.request, url=url, **asked)
             except httpx.TransportError as error:
                 refused = ServiceError(f"{type(error).__name__}: {error}")
             else:
@@ -310,7 +303,7 @@ class AsyncClient:
             pause, redirected, url = min(2 * pause, LONGEST_PAUSE), 0, self._base + path
             if time.monotonic() + wait > end:
                 raise refused
-            await self._sleep(wait)
+            await _done(type(self)._sleep, wait)
 
     async def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """The same, but an answer other than success raises `ServiceError`."""
@@ -374,16 +367,13 @@ class _Blocking(AsyncClient):
     """A client whose calls never wait for an event loop."""
 
     _connections = httpx.Client
+    _sleep = time.sleep
 
-    async def _request(self, url: str, **asked: Any) -> httpx.Response:
-        return self._web.request(url=url, **asked)  # type: ignore[no-any-return]
 
-    async def _sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def close(self) -> None:
-        self._web.close()
-        self._close_buffer()
+async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call, which is awaited where it must be."""
+    result = call(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
 
 
 def _finished(

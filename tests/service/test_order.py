@@ -163,7 +163,7 @@ def test_a_restart_after_any_request_gives_the_same_learner(tmp_path, name):
 
             def agent(session):
                 session.runner.learn_all()
-                return fingerprint(session.runner.agent), session.seq
+                return fingerprint(session.runner.agent), session.runner.seq
 
             live, seq = client._call(client.app.learners[name].ask(agent))
             copy = tmp_path / "copy"

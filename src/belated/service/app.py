@@ -18,7 +18,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, quote
 
 import msgspec
@@ -28,8 +28,8 @@ from belated.core import checks
 from belated.service import export, metrics, openapi, page, wire
 from belated.service.gate import ANYBODY, Gate, Headers, Token, Verb
 from belated.service.learner import Learner
-from belated.service.reading import counted, described, open_episodes, totals
-from belated.service.report import look, report, silence_of, unit_of
+from belated.service.reading import described, open_episodes
+from belated.service.report import look, report
 from belated.service.session import Session
 from belated.service.tables import StorageError
 from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY, Refusal
@@ -174,7 +174,7 @@ async def decide_batch(request: Request) -> Any:
     """Make many decisions: all of them are made and stored, or none."""
     asked = request.body.decisions
     request.check_batch("decisions", asked)
-    return wire.DecidedBatch(await _chosen(request, asked))
+    return {"decisions": await _chosen(request, asked)}
 
 
 async def _chosen(request: Request, asked: list[Any]) -> Any:
@@ -218,7 +218,7 @@ async def feedback_batch(request: Request) -> Any:
     records = request.body.records
     request.check_batch("records", records)
     found = await request.learner.ask(lambda session: session.feed(records), len(records))
-    return wire.OutcomeBatch(found)
+    return {"outcomes": found}
 
 
 async def forget(request: Request) -> Any:
@@ -295,13 +295,7 @@ async def status(request: Request) -> Any:
 async def report_(request: Request) -> Any:
     """The leading action, outcomes per day, delays, important features, and warnings."""
     seen = await request.learner.ask(look)
-    session = request.session
-
-    def made() -> dict[str, Any]:
-        with session.db.reader() as db:
-            return report(session, seen, counted(db, session), totals(db, session))
-
-    return {"name": session.name, **await asyncio.to_thread(made)}
+    return await asyncio.to_thread(report, request.session, seen)
 
 
 async def decisions(request: Request) -> Any:
@@ -323,15 +317,10 @@ async def evaluation(request: Request) -> Any:
     """The estimated values of uniform play and of each action alone, from the decision log."""
     newest = request.whole("newest", export.NEWEST, 2, export.MOST)
     seen = await request.learner.ask(look)
-    session = request.session
-    unit = unit_of(session.problem, session.scale)
-    silence = silence_of(session.terms, seen, unit)
-    given = (session, seen.retired, unit, silence, session.clock(), newest)
     try:
-        told = await asyncio.to_thread(export.evaluation, *given)
+        return await asyncio.to_thread(export.evaluation, request.session, seen, newest)
     except ValueError as error:
         raise Refusal(str(error)) from None
-    return {"name": session.name, **told}
 
 
 async def episodes(request: Request) -> Any:
@@ -425,7 +414,7 @@ OPERATIONS = (
     Operation("POST", f"{L}/decide", decide, "begin", "decide", wire.DecideBody, wire.Decided,
               (409, 410)),
     Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide", wire.DecideBatchBody,
-              wire.DecidedBatch, (409,)),
+              dict[Literal["decisions"], list[wire.Decided]], (409,)),
     Operation("POST", f"{L}/episodes", begin, "begin", "decide", wire.KeyBody | None, wire.Begun,
               (409,), is_optional=True),
     Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", statuses=(410,),
@@ -433,7 +422,7 @@ OPERATIONS = (
     Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback", dict[str, Any],
               wire.Outcome, (409,)),
     Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback",
-              wire.FeedbackBatchBody, wire.OutcomeBatch),
+              wire.FeedbackBatchBody, dict[Literal["outcomes"], list[wire.Outcome]]),
     Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback",
               answer=wire.Outcome),
     Operation("POST", f"{L}/actions", add_action, "admin", "operation", wire.ActionBody | None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,14 +17,13 @@ from typing import Any
 
 from belated.config.part import Part, read
 from belated.config.registry import Registry, accepted, check, make, structured
-from belated.core import checks
+from belated.core import checks, saving
 from belated.core.contract import Agent
 from belated.core.records import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.service import agents
 from belated.service.gate import EVERY, Token
-from belated.service.runner import Terms
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -97,6 +97,9 @@ class LearnerConfig:
             `default`, which is a cost.
         holdout: the share of the decisions that play uniformly, for an unbiased comparison.
         note: a line for the page.
+        timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
+        limit: the deadline and the grace together, after which an episode is closed.
+        scale: converts rewards to costs, with the default as a cost.
     """
 
     name: str
@@ -113,6 +116,10 @@ class LearnerConfig:
     default_reward: float | None = None
     holdout: float | None = None
     note: str | None = None
+    timed: bool = field(init=False)
+    deadline: float | None = field(init=False)
+    limit: float | None = field(init=False, default=None)
+    scale: Scale | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -128,6 +135,11 @@ class LearnerConfig:
         check("agent", self.agent, agents.registry(self.problem))
         self._check_deadline()
         self._check_rewards()
+        checks.fix(self, "timed", self.deadline_seconds is not None)
+        deadline = self.deadline_seconds if self.timed else self.deadline_episodes
+        checks.fix(self, "deadline", deadline)
+        if deadline is not None:
+            checks.fix(self, "limit", deadline + (self.grace or 0))
 
     def _with_holdout(self) -> Part:
         """The agent with the learner's holdout."""
@@ -173,28 +185,26 @@ class LearnerConfig:
     def _check_rewards(self) -> None:
         if self.default is not None:
             checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
+        checks.flag("clip", self.clip)
         if self.rewards is not None:
-            scale = Scale.of("rewards", self.rewards)
+            scale = Scale.of("rewards", self.rewards, clip=self.clip)
+            checks.fix(self, "scale", scale)
             checks.fix(self, "rewards", (scale.low, scale.high))
         for name in ("clip", "default_reward"):
             if getattr(self, name) not in (None, False) and self.rewards is None:
                 raise ValueError(f"{name} needs rewards = [low, high]")
-        checks.flag("clip", self.clip)
-        if self.default_reward is not None and self.rewards is not None:
+        if self.default_reward is not None and self.scale is not None:
             if self.default is not None:
                 raise ValueError("default_reward must be left out beside a default, got both")
-            reward = checks.real("default_reward", self.default_reward, *self.rewards)
-            checks.fix(self, "default_reward", reward)
+            reward = checks.real(
+                "default_reward", self.default_reward, self.scale.low, self.scale.high
+            )
+            checks.fix(self, "default", float(self.scale.costs("default_reward", reward)))
 
     @property
     def decides(self) -> bool:
         """Whether it is a learner of decisions, without states."""
         return getattr(self.problem, "states", 1) is None
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale that converts rewards to costs."""
-        return None if self.rewards is None else Scale(*self.rewards, clip=self.clip)
 
     def fresh(self) -> Agent:
         """A fresh agent."""
@@ -204,27 +214,22 @@ class LearnerConfig:
             return agents.loaded(f"{key}: start", self.start, *given)
         return agents.made(f"{key}: agent", self.agent, *given)
 
-    def terms(self) -> Terms:
-        """The terms of the learner."""
-        information: Any = self.information
-        agent, silence, start = self.fresh(), self.default, None
-        if self.default_reward is not None and self.scale is not None:
-            silence = float(self.scale.costs("default_reward", self.default_reward))
+    def terms(self, agent: Agent) -> dict[str, Any]:
+        """What must not change while a learner exists, as plain values. agent: a fresh one."""
+        start = None
         if self.start is not None:
             start = hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
-        timed = self.deadline_seconds is not None
-        return Terms(
-            problem=self.problem,
-            information=information,
-            uses_paths=agent.uses_paths,
-            deadline=self.deadline_seconds if timed else self.deadline_episodes,
-            timed=timed,
-            default=silence,
-            grace=self.grace,
-            first=agent.begun,
-            start=start,
-            rewards=self.rewards,
-        )
+        same = ("information", "deadline", "timed", "default", "grace", "rewards")
+        told = {
+            **{name: getattr(self, name) for name in same},
+            "problem": saving.configuration(agent.problem),
+            "uses_paths": agent.uses_paths,
+            "first": agent.begun,
+            "start": start,
+            "agent": saving.configuration(agent),
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(told))
+        return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

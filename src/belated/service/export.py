@@ -23,7 +23,7 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ import numpy as np
 from belated.core.arrays import Floats
 from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
-from belated.service.report import Unit
+from belated.service.report import AgentSummary, Unit, silence_of, unit_of
 from belated.service.session import Session
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -159,17 +159,9 @@ def as_parquet(session: Session) -> Iterator[bytes]:
     return iter([buffer.getvalue()])
 
 
-def evaluation(
-    session: Session,
-    retired: Iterable[int],
-    unit: Unit,
-    silence: float | None,
-    until: float,
-    newest: int = NEWEST,
-) -> dict[str, Any]:
+def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> dict[str, Any]:
     """Estimate the values of other policies from the newest decisions.
 
-    until: the time up to which reports can have arrived.
     Decisions in which only some actions were allowed are left out, because the evaluated policies
     could not have been played there. A decision from before an action was added is used: it says
     nothing of the new action, whose value then rests on the later ones. So is one from before an
@@ -181,11 +173,10 @@ def evaluation(
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
     kept, left_out = _newest(session, newest)
-    active = [a for a in range(problem.actions) if a not in set(retired)]
-    told: dict[str, Any] = {"decisions": len(kept), "left_out": left_out, "unit": unit.name}
-    policies: list[dict[str, Any]] = []
+    active = [a for a in range(problem.actions) if a not in seen.retired]
+    unit, policies = unit_of(session), []
     if len(kept) >= 2:
-        log = _log(kept, problem, unit, until)
+        log, silence = _log(kept, session, unit), silence_of(session, seen, unit)
         for name, row in _policies(problem, active):
             found = value(
                 log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES, level=0.95
@@ -199,7 +190,14 @@ def evaluation(
                     "effective": found.effective,
                 }
             )
-    return {**told, "method": "doubly robust", "policies": policies}
+    return {
+        "name": session.name,
+        "decisions": len(kept),
+        "left_out": left_out,
+        "unit": unit.name,
+        "method": "doubly robust",
+        "policies": policies,
+    }
 
 
 def _if_known(value: float) -> float | None:
@@ -229,8 +227,9 @@ def _newest(session: Session, newest: int) -> tuple[list[tuple[Any, ...]], int]:
     return [_row(session.problem, row) for row in reversed(found)], every - len(found)
 
 
-def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit, until: float) -> DecisionLog:
-    """The log of rows of the table."""
+def _log(kept: list[tuple[Any, ...]], session: Session, unit: Unit) -> DecisionLog:
+    """The log of rows of the table, up to now."""
+    problem = session.problem
     names = list(columns(problem))
     column = {name: [row[place] for row in kept] for place, name in enumerate(names)}
     rewards = [None if v is None else unit.shift + unit.factor * v for v in column["outcome"]]
@@ -241,7 +240,7 @@ def _log(kept: list[tuple[Any, ...]], problem: Any, unit: Unit, until: float) ->
         x=problem_matrix(problem, column, len(kept)),
         decided=column["decided"],
         reported=column["reported"],
-        until=max([until, column["decided"][-1], *filter(None, column["reported"])]),
+        until=max([session.clock(), column["decided"][-1], *filter(None, column["reported"])]),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
-from belated.service.recovery import TermsError, restore
+from belated.service.recovery import TermsError
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables, Taken
@@ -80,7 +80,7 @@ class Learner:
         self.config = config
         self.limits = limits
         self.session: Session | None = None
-        self._terms, self._open = config.terms(), open
+        self._open = open
         self._address: str | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -163,14 +163,13 @@ class Learner:
             self._rehearsed = True
         db = self._open(not self._opened)
         try:
-            found = restore(db, self.name, self._terms, self.config.fresh)
-            session = Session(self.name, db, found, self.config.scale, self.limits.open)
+            session = Session(db, self.config, self.limits.open)
         except BaseException:
             db.close()
             raise
         again = " again" if self._opened else ""
         level = logging.WARNING if self._opened else logging.INFO
-        logger.log(level, "learner %s: open%s at request %d", self.name, again, session.seq)
+        logger.log(level, "learner %s: open%s at request %d", self.name, again, session.runner.seq)
         self._opened, self._address, self.why = True, None, ""
         return session
 
@@ -211,7 +210,7 @@ class Learner:
             self._learn(session, until_asked=not jobs)
             self._keep(session)
         session.runner.learn_all()
-        if session.seq != session.snapshot_at:
+        if session.runner.seq != session.runner.snapshot:
             session.snapshot(self.limits.log)
 
     def _taken(self, session: Session) -> list[Job]:
@@ -264,8 +263,8 @@ class Learner:
     def _keep(self, session: Session) -> None:
         """Store a snapshot if one is due and the agent has learned everything, or long ago."""
         limit = self.limits.snapshot
-        self._due = self._due or session.since >= limit
-        if self._due and (not session.runner.waiting or session.since >= 2 * limit):
+        self._due = self._due or session.runner.since >= limit
+        if self._due and (not session.runner.waiting or session.runner.since >= 2 * limit):
             self._due = False
             session.snapshot(self.limits.log)
 

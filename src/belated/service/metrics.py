@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from belated.service.learner import Learner
 from belated.service.reading import counted
@@ -40,22 +39,17 @@ LABELLED = {
 """Metrics with one more label."""
 
 
-class _Collected(Collector):
+def _families(found: dict[str, dict[str, Any]]) -> Iterator[Any]:
     """The metrics of learners by name; a mapping has a value for each of its labels."""
-
-    def __init__(self, found: dict[str, dict[str, Any]]) -> None:
-        self._found = found
-
-    def collect(self) -> Iterator[Metric]:
-        plain = ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS))
-        kinds: dict[str, Any] = {n: (k, about) for k, names in plain for n, about in names.items()}
-        for name, (kind, about, *label) in {**kinds, **LABELLED}.items():
-            family = kind(f"belated_{name}", about, labels=["learner", *label])
-            for learner, values in self._found.items():
-                value = values.get(name, {})
-                for one, number in value.items() if isinstance(value, dict) else [("", value)]:
-                    family.add_metric([learner, one] if label else [learner], float(number))
-            yield family
+    plain = ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS))
+    kinds: dict[str, Any] = {n: (k, about) for k, names in plain for n, about in names.items()}
+    for name, (kind, about, *label) in {**kinds, **LABELLED}.items():
+        family = kind(f"belated_{name}", about, labels=["learner", *label])
+        for learner, values in found.items():
+            value = values.get(name, {})
+            for one, number in value.items() if isinstance(value, dict) else [("", value)]:
+                family.add_metric([learner, one] if label else [learner], float(number))
+        yield family
 
 
 def _read(session: Session, diagnostics: Any) -> dict[str, Any]:
@@ -64,18 +58,15 @@ def _read(session: Session, diagnostics: Any) -> dict[str, Any]:
     since = session.counts
     return {
         "ready": 1,
-        "episodes_begun": counts.begun,
-        "episodes_open": counts.open,
-        "episodes_pending": counts.pending,
-        "episodes_overdue": counts.overdue,
+        **{f"episodes_{word}": counts[word] for word in ("begun", "open", "pending", "overdue")},
         "calls_waiting": session.runner.waiting,
-        "log_events": session.seq,
+        "log_events": session.runner.seq,
         "policies_differing": session.runner.differing,
         "late_used": since["late_used"],
         "decisions": since["decided"],
         "agent": dict(diagnostics),
         "records": {kind: since[kind] for kind in RECORDS},
-        "closed": {how: counts.closed[how] for how in ("forgotten", "defaulted")},
+        "closed": {how: counts[how] for how in ("forgotten", "defaulted")},
     }
 
 
@@ -98,4 +89,7 @@ async def text(learners: Iterable[Learner]) -> bytes:
     listed = list(learners)
     found = await asyncio.gather(*(_seen(learner) for learner in listed))
     names = [learner.name for learner in listed]
-    return generate_latest(_Collected(dict(zip(names, found, strict=True))))
+    collected: Any = SimpleNamespace(
+        collect=lambda: _families(dict(zip(names, found, strict=True)))
+    )
+    return generate_latest(collected)

@@ -52,7 +52,6 @@ class Totals:
         whole: the same sums of all decisions.
         delays: quantiles of the delays of first reports, in seconds, at `SHARES`; none without any.
         reports: the number of first reports.
-        heard: when the last outcome arrived; None before the first.
     """
 
     days: dict[int, Floats]
@@ -61,84 +60,54 @@ class Totals:
     whole: Floats
     delays: list[float]
     reports: int
-    heard: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The numbers of a learner's episodes and records, by the words of the report.
-
-    closed: how deadlines have closed episodes. oldest: when the oldest open episode began.
-    """
-
-    begun: int
-    open: int
-    pending: int
-    overdue: int
-    late: int
-    taken: int
-    closed: dict[str, int]
-    oldest: tuple[int, float] | None
-
-
-def counted(db: Tables, session: Session) -> Counts:
-    """The numbers of episodes and records."""
-    name, terms = session.name, session.terms
-    past, newest = "? - began > ?", session.clock()
-    if not terms.timed:
-        past, newest = "? - number > ?", session.runner.agent.begun - 1
-    limit = 1e300 if terms.deadline is None else terms.deadline
-    ((open_, overdue, pending),) = db.all(
-        f"SELECT count(*), count(CASE WHEN {past} THEN 1 END), "
-        f"count(CASE WHEN NOT ({past}) AND heard IS NULL AND total IS NULL THEN 1 END) "
-        "FROM episodes WHERE learner = ? AND closed IS NULL",
-        newest, limit, newest, limit, name,
-    )  # fmt: skip
-    ((late,),) = db.all(
-        "SELECT count(*) FROM (SELECT DISTINCT number, at FROM outcomes "
-        "WHERE learner = ? AND status IN ('late', 'used')) AS records",
-        name,
-    )
-    ((taken,),) = db.all(
-        "SELECT count(*) FROM outcomes WHERE learner = ? AND status IN ('taken', 'used')", name
-    )
-    closed = dict(
-        db.all(
-            "SELECT why, count(*) FROM episodes WHERE learner = ? AND closed IS NOT NULL "
-            "GROUP BY why",
-            name,
-        )
-    )
-    told = {"forgotten": closed.get("forgotten", 0), "defaulted": closed.get("default", 0)}
-    told["overdue"] = _ever_overdue(db, session, newest) if terms.grace is not None else 0
-    oldest = db.all(
-        "SELECT number, began FROM episodes WHERE learner = ? AND closed IS NULL "
-        "ORDER BY number LIMIT 1",
-        name,
-    )
-    begun = session.runner.agent.begun
-    first = oldest[0] if oldest else None
-    return Counts(begun, open_, pending, overdue, late, taken, told, first)
+EPISODES = {
+    "open": "count(*) - count(closed)",
+    "overdue": "count(CASE WHEN closed IS NULL AND {past} THEN 1 END)",
+    "pending": "count(CASE WHEN closed IS NULL AND NOT {past} AND heard IS NULL "
+    "AND total IS NULL THEN 1 END)",
+    "forgotten": "count(CASE WHEN why = 'forgotten' THEN 1 END)",
+    "defaulted": "count(CASE WHEN why = 'default' THEN 1 END)",
+    "ever_overdue": "count(CASE WHEN {ever} THEN 1 END)",
+    "oldest": "min(CASE WHEN closed IS NULL THEN began END)",
+}
+"""Counts of episodes; oldest: when the oldest open one began."""
+OUTCOMES = {
+    "late": "count(DISTINCT CASE WHEN status IN ('late', 'used') THEN number || ' ' || at END)",
+    "taken": "count(CASE WHEN status IN ('taken', 'used') THEN 1 END)",
+    "heard": "max(CASE WHEN status IN ('taken', 'used') THEN at END)",
+}
+"""Counts of records and of facts; heard: when the last one arrived."""
 
 
-def _ever_overdue(db: Tables, session: Session, newest: float) -> int:
-    """The number of episodes that were open at their deadline."""
-    terms = session.terms
-    if terms.timed:
-        statement = (
-            "SELECT count(*) FROM episodes WHERE learner = ? AND coalesce(closed, ?) - began > ?"
-        )
-        return int(db.all(statement, session.name, newest, terms.deadline)[0][0])
-    ((found,),) = db.all(
-        "SELECT count(*) FROM episodes e JOIN episodes later ON later.learner = e.learner "
-        "AND later.number = e.number + 1 + ? "
-        "WHERE e.learner = ? AND (e.ended IS NULL OR e.ended > later.seq)",
-        terms.deadline, session.name,
-    )  # fmt: skip
-    return int(found)
+OVERDUE = {
+    True: ("({now} - began > {limit})", "coalesce(closed, {now}) - began > {limit}"),
+    False: (
+        "({newest} - number > {limit})",
+        "EXISTS (SELECT 1 FROM episodes AS later WHERE later.learner = e.learner AND later.number "
+        "= e.number + 1 + {limit} AND (e.ended IS NULL OR e.ended > later.seq))",
+    ),
+}
+"""Whether an episode is past its deadline, and whether it was open then, by whether it is timed."""
 
 
-def totals(db: Tables, session: Session) -> Totals:
+def counted(db: Tables, session: Session) -> dict[str, Any]:
+    """The numbers of episodes and records, by the words of the report."""
+    config, begun = session.config, session.runner.agent.begun
+    limit = 1e300 if config.deadline is None else config.deadline
+    values = {"now": repr(session.clock()), "newest": begun - 1, "limit": repr(limit)}
+    past, ever = (text.format(**values) for text in OVERDUE[config.timed])
+    told = {"past": past, "ever": "FALSE" if config.grace is None else ever}
+    found = {"begun": begun}
+    for table, columns in (("episodes AS e", EPISODES), ("outcomes", OUTCOMES)):
+        asked = ", ".join(columns.values()).format(**told)
+        (row,) = db.all(f"SELECT {asked} FROM {table} WHERE learner = ?", session.name)
+        found |= zip(columns, row, strict=True)
+    return found
+
+
+def totals_of(db: Tables, session: Session) -> Totals:
     """The sums of a learner."""
     days: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
     actions: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
@@ -165,17 +134,13 @@ def totals(db: Tables, session: Session) -> Totals:
         session.name,
     )
     at = [max(0.0, delays[int(s * (len(delays) - 1))][0]) for s in SHARES] if delays else []
-    ((heard,),) = db.all(
-        "SELECT max(at) FROM outcomes WHERE learner = ? AND status IN ('taken', 'used')",
-        session.name,
-    )
     newest = {number: days[number] for number in sorted(days)[-DAYS:]}
-    return Totals(newest, plays, dict(actions), whole, at, len(delays), heard if delays else None)
+    return Totals(newest, plays, dict(actions), whole, at, len(delays))
 
 
 def described(session: Session, seen: Any) -> dict[str, Any]:
     """The status of a learner, for the page and the client."""
-    terms, problem, name = session.terms, session.problem, session.name
+    config, problem, name = session.config, session.problem, session.name
     edges = [0.0, *(2.0**i for i in range(BUCKETS - 1)), 1e300]
     buckets = ", ".join("sum(CASE WHEN ? <= d AND d < ? THEN 1 ELSE 0 END)" for _ in edges[1:])
     bounds = [edge for i in range(BUCKETS) for edge in (edges[i], edges[i + 1])]
@@ -199,20 +164,21 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
             for key in ("states", "actions", "horizon", "names")
             if getattr(problem, key, None) is not None
         },
-        "information": terms.information,
-        "deadline": terms.deadline,
-        "deadline_unit": "seconds" if terms.timed else "episodes",
-        "default": terms.default,
-        "grace": terms.grace,
-        "begun": counts.begun,
-        "open": counts.open,
-        "pending": counts.pending,
-        "overdue": counts.overdue,
-        "late": counts.late,
+        "information": config.information,
+        "deadline": config.deadline,
+        "deadline_unit": "seconds" if config.timed else "episodes",
+        "default": config.default,
+        "grace": config.grace,
+        **{word: counts[word] for word in ("begun", "open", "pending", "overdue", "late")},
         "waiting": session.runner.waiting,
-        "events": session.seq,
+        "events": session.runner.seq,
         "differing": session.runner.differing,
-        "counts": {**session.counts, **counts.closed},
+        "counts": {
+            **session.counts,
+            "forgotten": counts["forgotten"],
+            "defaulted": counts["defaulted"],
+            "overdue": counts["ever_overdue"],
+        },
         "diagnostics": seen.diagnostics,
         "history": [[at, total, bool(late)] for at, total, late in sorted(history)],
         "delays": [count or 0 for count in delays],
@@ -224,27 +190,19 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
 def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, Any]]:
     """The open episodes after a number, oldest first."""
     now = session.clock()
+    found: dict[int, dict[str, Any]] = {}
     with session.db.reader() as db:
         rows = db.all(
-            "SELECT number, began FROM episodes WHERE learner = ? AND closed IS NULL "
-            "AND number > ? ORDER BY number LIMIT ?",
+            "SELECT e.number, e.began, d.step FROM (SELECT learner, number, began FROM episodes "
+            "WHERE learner = ? AND closed IS NULL AND number > ? ORDER BY number LIMIT ?) AS e "
+            "LEFT JOIN decisions AS d ON d.learner = e.learner AND d.number = e.number "
+            "ORDER BY e.number, d.step",
             session.name, after, limit,
         )  # fmt: skip
-        found: dict[int, tuple[float, list[int]]] = {number: (began, []) for number, began in rows}
-        if rows:
-            for number, step in db.all(
-                "SELECT number, step FROM decisions WHERE learner = ? AND number >= ? "
-                "AND number <= ? ORDER BY number, step",
-                session.name, rows[0][0], rows[-1][0],
-            ):  # fmt: skip
-                if number in found:
-                    found[number][1].append(step)
-    return [
-        {
-            "episode": number,
-            "age": now - began,
-            "overdue": session.is_past(session.terms.deadline, number, began, now),
-            "decided": decided,
-        }
-        for number, (began, decided) in found.items()
-    ]
+    for number, began, step in rows:
+        overdue = session.is_past(session.config.deadline, number, began, now)
+        told = {"episode": number, "age": now - began, "overdue": overdue, "decided": []}
+        decided = found.setdefault(number, told)["decided"]
+        if step is not None:
+            decided.append(step)
+    return list(found.values())

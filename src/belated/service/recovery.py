@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from belated.core import checks, saving
 from belated.core.contract import Agent, check_is_agent
-from belated.service.runner import SETTINGS, AgentRunner, Terms, requests
+from belated.service.config import LearnerConfig
+from belated.service.runner import SETTINGS, AgentRunner, requests
 from belated.service.tables import Tables
 
 WAY_OUT = (
@@ -35,76 +34,49 @@ class TermsError(Exception):
     """A learner that cannot be continued on these terms, or from these tables."""
 
 
-@dataclass(slots=True)
-class Restored:
-    """A learner from its tables.
-
-    seq: the last request. snapshot: the request after which the snapshot was made, 0 if there is
-    none. since: the number of rows after it. time: the latest time of a row. wanted: the change
-    that the configuration requires, if any.
-    """
-
-    terms: Terms
-    runner: AgentRunner
-    seq: int
-    snapshot: int
-    since: int
-    time: float
-    wanted: dict[str, Any] | None = None
-
-
-def restore(
-    db: Tables, learner: str, terms: Terms, make: Callable[[], Agent], *, snapshots: bool = True
-) -> Restored:
-    """The learner after its last row. make: a fresh agent.
+def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> AgentRunner:
+    """The learner after its last row.
 
     The names and the number of the actions, and the settings of the agent that may change, may
-    differ from the terms with which the learner was made. Raises `TermsError` if anything else
+    differ from those with which the learner was made. Raises `TermsError` if anything else
     differs: the rows are not valid for other terms.
     """
-    given = fresh = make()
+    fresh, learner = config.fresh(), config.name
     found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", learner)
     if found:
         made = json.loads(found[0][0])
-        before, fresh = _as_made(terms, fresh, made)
-        _check_same(made, described(before, fresh))
-    snapshot, runner = _newest(db, learner) if snapshots else (0, None)
+        fresh = _as_made(fresh, made)
+        _check_same(made, config.terms(fresh))
+    runner = _newest(db, learner) if snapshots else None
     if runner is None:
         if found and found[0][1]:
             raise TermsError("old rows were deleted, so a start needs a whole snapshot")
         runner = AgentRunner(fresh)
-    last, latest = zip(*db.all(NEWEST, *[learner] * NEWEST.count("?")), strict=True)
-    seq, time = max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
-    restored = Restored(terms, runner, seq, snapshot, 0, time)
-    for request, rows in requests(db, learner, snapshot, seq):
+    last, _ = newest(db, learner)
+    for seq, rows in requests(db, learner, runner.snapshot, last):
         try:
             runner.take(rows)
         except ValueError as error:
-            raise TermsError(f"request {request} cannot be repeated: {error}") from None
-        restored.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
-    if found:
-        restored.wanted = _wanted(runner.agent, given)
-    restored.terms = replace(terms, problem=runner.agent.problem)
+            raise TermsError(f"request {seq} cannot be repeated: {error}") from None
+    runner.seq = last
     if runner.differing:
         logger.warning(
             "%d decisions differ from those handed out: another machine or other versions?",
             runner.differing,
         )
-    return restored
+    return runner
 
 
-def described(terms: Terms, agent: Agent) -> dict[str, Any]:
-    """The terms and the agent of a learner, as plain values."""
-    told: dict[str, Any] = json.loads(
-        json.dumps({**saving.configuration(terms), "agent": saving.configuration(agent)})
-    )
-    return told
+def newest(db: Tables, learner: str) -> tuple[int, float]:
+    """The last request of a learner and its latest time."""
+    last, latest = zip(*db.all(NEWEST, *[learner] * NEWEST.count("?")), strict=True)
+    return max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
 
 
-def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, Agent]:
-    """The terms and a fresh agent of the time when the learner was made, where they may differ."""
+def _as_made(agent: Agent, made: dict[str, Any]) -> Agent:
+    """A fresh agent of the time when the learner was made, where it may differ."""
     if not hasattr(agent, "change") or agent.begun:
-        return terms, agent
+        return agent
     given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
     given |= {name: made["agent"][name] for name in SETTINGS if name in made["agent"]}
     problem = given["problem"]
@@ -113,12 +85,12 @@ def _as_made(terms: Terms, agent: Agent, made: dict[str, Any]) -> tuple[Terms, A
         if listed is not None and listed != problem.actions_listed:
             given["problem"] = type(problem)(listed, problem.features)
             given["problem"].with_actions(problem.actions_listed)
-        return replace(terms, problem=given["problem"]), type(agent)(**given)
+        return type(agent)(**given)
     except (ValueError, TypeError) as error:
         raise TermsError(f"{error}; {WAY_OUT}") from None
 
 
-def _wanted(agent: Any, given: Any) -> dict[str, Any] | None:
+def wanted(agent: Any, given: Any) -> dict[str, Any] | None:
     """The change from the current learner to the configured one; None if there is none.
 
     Actions that a request has added stay, whether or not the configuration lists them.
@@ -156,7 +128,7 @@ def _agrees(before: Any, now: Any) -> bool:
     return bool(before == now)
 
 
-def _newest(db: Tables, learner: str) -> tuple[int, AgentRunner | None]:
+def _newest(db: Tables, learner: str) -> AgentRunner | None:
     """The newest snapshot that can be read."""
     for seq, version, content in db.all(
         "SELECT seq, version, content FROM snapshots WHERE learner = ? ORDER BY seq DESC", learner
@@ -164,7 +136,7 @@ def _newest(db: Tables, learner: str) -> tuple[int, AgentRunner | None]:
         try:
             agent = saving.from_bytes(bytes(content), "a snapshot")
             check_is_agent("agent", agent)
-            return seq, AgentRunner(agent, version)
+            return AgentRunner(agent, version, seq)
         except ValueError as error:
             logger.warning("snapshot %d is left out: %s", seq, error)
-    return 0, None
+    return None

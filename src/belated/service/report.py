@@ -17,11 +17,9 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.records import Scale
 from belated.linear import life
 from belated.linear.life import ActionRow, Overview
-from belated.service.reading import SHARES, Counts, Sums, Totals
-from belated.service.runner import Terms
+from belated.service.reading import SHARES, Sums, Totals, counted, totals_of
 from belated.service.session import Session
 
 WORDS = {
@@ -62,8 +60,9 @@ class Unit:
         return self.sign * total, a * a * n + 2 * a * b * given.total + b * b * given.square
 
 
-def unit_of(problem: Any, scale: Scale | None) -> Unit:
+def unit_of(session: Session) -> Unit:
     """The unit of a learner's outcomes for people."""
+    problem, scale = session.problem, session.config.scale
     if problem.states is None:
         return Unit("reward")
     if scale is None:
@@ -71,11 +70,12 @@ def unit_of(problem: Any, scale: Scale | None) -> Unit:
     return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
 
 
-def silence_of(terms: Terms, seen: AgentSummary, unit: Unit) -> float | None:
+def silence_of(session: Session, seen: AgentSummary, unit: Unit) -> float | None:
     """The outcome of decisions that never report, in people's unit; None if unknown."""
     if seen.overview is not None:
         return seen.overview.silence
-    return None if terms.default is None else unit.shift + unit.factor * terms.default
+    default = session.config.default
+    return None if default is None else unit.shift + unit.factor * default
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,20 @@ def look(session: Session) -> AgentSummary:
     return AgentSummary(None, chances, retired, share, told)
 
 
-def report(session: Session, seen: AgentSummary, counts: Counts, totals: Totals) -> dict[str, Any]:
+def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     """The whole report."""
+    with session.db.reader() as db:
+        counts, totals = counted(db, session), totals_of(db, session)
     problem, now = session.problem, session.clock()
-    unit = unit_of(problem, session.scale)
+    unit = unit_of(session)
     rows = _rows(session, seen, totals, unit)
     days = list(totals.days)
     span = (now - days[0] * DAY) / DAY if days else None
     silence = None if seen.overview is None else seen.overview.silence
     vary = problem.actions is None
-    verdict = life.verdict(rows, counts.begun, span, "days", vary=vary) if rows else ""
+    verdict = life.verdict(rows, counts["begun"], span, "days", vary=vary) if rows else ""
     return {
+        "name": session.name,
         "unit": unit.name,
         "higher_is_better": unit.sign > 0,
         "decides": problem.horizon == 1,
@@ -130,10 +133,7 @@ def report(session: Session, seen: AgentSummary, counts: Counts, totals: Totals)
         "days": _days(totals, seen, unit, silence, now),
         "holdout": _holdout(totals, unit, silence, seen.holdout),
         "delays": _delays(totals, seen),
-        "begun": counts.begun,
-        "pending": counts.pending,
-        "overdue": counts.overdue,
-        "late": counts.late,
+        **{word: counts[word] for word in ("begun", "pending", "overdue", "late")},
         "words": WORDS,
         "now": now,
     }
@@ -152,7 +152,7 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     plays = np.array([int(one.decisions) for one in sums])
     names = [_name(problem, a) for a in range(problem.actions)]
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
-    default = session.terms.default
+    default = session.config.default
     if default is None:
         return rows
     silent = unit.sign * (unit.shift + unit.factor * default)
@@ -313,7 +313,7 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    session: Session, rows: list[ActionRow], counts: Counts, totals: Totals, now: float
+    session: Session, rows: list[ActionRow], counts: dict[str, Any], totals: Totals, now: float
 ) -> list[dict[str, str]]:
     """Warnings as text, the most urgent first."""
     found = []
@@ -321,20 +321,20 @@ def _warnings(
     def warn(kind: str, text: str) -> None:
         found.append({"kind": kind, "text": text})
 
-    heard, taken = totals.reports, counts.taken
-    began = now if counts.oldest is None else counts.oldest[1]
-    if session.terms.information == "full":  # feedback is a cost function, not an outcome
+    heard, taken = totals.reports, counts["taken"]
+    began = counts["oldest"] or now
+    if session.config.information == "full":  # feedback is a cost function, not an outcome
         heard = taken
-    if taken and not heard and counts.begun:
-        waits = "; the oldest open episode waits for more" if counts.oldest else ""
+    if taken and not heard and counts["begun"]:
+        waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
         text = f"Has not learned: {taken:,} records came and no outcome is complete{waits}."
         warn("not_learned", text)
-    elif counts.begun and not heard and now - began > SILENT_DAYS * DAY:
+    elif counts["begun"] and not heard and now - began > SILENT_DAYS * DAY:
         days = f"{(now - began) / DAY:.1f}"
         warn(
             "not_learned", f"Has not learned: nothing has reported, and it decides for {days} days."
         )
-    silent = now - (totals.heard if totals.heard is not None else now)
+    silent = now - counts["heard"] if totals.reports else 0.0
     if silent > SILENT_DAYS * DAY:
         warn("silent", f"Nothing has reported for {silent / DAY:.1f} days.")
     played = sum(row.exposed for row in rows if row.reports)

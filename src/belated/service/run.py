@@ -22,8 +22,8 @@ from belated.service.customers import visit
 from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
 from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
-from belated.service.recovery import TermsError, restore
-from belated.service.report import look, silence_of, unit_of
+from belated.service.recovery import TermsError
+from belated.service.report import look
 from belated.service.session import Session
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
 from belated.service.warm import learn
@@ -65,8 +65,7 @@ def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
     try:
         db = opener(config, learner)(True)
         try:
-            found = restore(db, learner.name, learner.terms(), learner.fresh)
-            yield Session(learner.name, db, found, learner.scale, config.limits.open)
+            yield Session(db, learner, config.limits.open)
         finally:
             db.close()
     except (StorageError, TermsError) as error:
@@ -100,9 +99,7 @@ def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
     """Estimate the values of other policies from the log of a stopped learner."""
     checks.integer("newest", newest, 2, MOST)
     with stopped(*_learner(path, name)) as session:
-        seen, unit = look(session), unit_of(session.problem, session.scale)
-        silence = silence_of(session.terms, seen, unit)
-        return evaluation(session, seen.retired, unit, silence, session.clock(), newest)
+        return evaluation(session, look(session), newest)
 
 
 def extract(path: Path, name: str, out: Path) -> None:

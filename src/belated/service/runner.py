@@ -13,14 +13,13 @@ import inspect
 import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent, Deciding, Information
+from belated.core.contract import Agent, Deciding
 from belated.core.records import Decision
 from belated.linear.choice import Choice
 
@@ -39,39 +38,6 @@ Call = tuple[Any, ...] | int | float
 """A call for the agent: records to observe, an episode to forget, or the time (a float)."""
 Rows = dict[str, list[tuple[Any, ...]]]
 """The rows of one request by what they tell: begun, outcomes, expired, changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The terms of a learner, which must not change.
-
-    deadline: of an episode, in seconds or, unless `timed`, in episodes. default: the cost of a step
-    that has not reported by then; None: the episode is forgotten. grace: the time by which this is
-    postponed; with a default, only outcomes that happened in time are accepted in the meantime.
-    first: the number of the first episode. start: digest of the file that the agent was loaded
-    from. rewards: the range of rewards.
-    """
-
-    problem: Any
-    information: Information
-    uses_paths: bool
-    deadline: float | None = None
-    timed: bool = False
-    default: float | None = None
-    grace: float | None = None
-    first: int = 0
-    start: str | None = None
-    rewards: tuple[float, float] | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether a default is postponed by a grace."""
-        return self.default is not None and self.grace is not None
-
-    @property
-    def limit(self) -> float | None:
-        """The deadline and the grace together, after which an episode is closed."""
-        return None if self.deadline is None else self.deadline + (self.grace or 0)
 
 
 class OutcomeRow(NamedTuple):
@@ -104,13 +70,17 @@ class AgentRunner:
 
     Attributes:
         version: the number of calls that the agent has learned from.
+        seq: the last request that has changed something.
+        snapshot: the request after which the newest snapshot was made, 0 if there is none.
+        since: the number of rows after it.
         differing: the number of decisions that came out otherwise when rows were read again.
     """
 
-    def __init__(self, agent: Agent, version: int = 0) -> None:
+    def __init__(self, agent: Agent, version: int = 0, seq: int = 0) -> None:
         self.agent: Any = agent
         self.version = version
-        self.differing = 0
+        self.seq = self.snapshot = seq
+        self.since = self.differing = 0
         self._calls: deque[Call] = deque()
         self._decide = getattr(agent, "decide", None) or partial(Deciding.decide, agent)
         self._takes_time = "now" in inspect.signature(agent.observe).parameters
@@ -193,7 +163,7 @@ class AgentRunner:
         elif isinstance(problem, Choice):
             told = {"episode": row.number, "reward": row.value}
             event = {} if row.fact == NO_EVENT else {"event": row.fact[1:]}
-            made = problem.read({**told, **event})
+            made = problem.read({**told, **event, **({"at": row.at} if self._dated else {})})
         else:
             return None
         return made.dated(row.at) if self._dated and row.status != DEFAULT else made
@@ -234,6 +204,7 @@ class AgentRunner:
 
     def take(self, rows: Rows) -> None:
         """Repeat what a request did, from its rows."""
+        self.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
         for number, version, at, policy, *decision in rows["begun"]:
             self.learn_up_to(version)
             self._begin_again(number, at, policy, decision)

@@ -9,6 +9,7 @@ times of requests: a request first closes the episodes whose deadline has passed
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections import Counter, deque
@@ -20,12 +21,14 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.records import Episode, Scale
+from belated.core.episodes import compare
+from belated.core.records import Episode
 from belated.linear.reward import Reward
-from belated.service.recovery import Restored, described
-from belated.service.runner import DEFAULT, OUTCOMES, OutcomeRow, digest
+from belated.service.config import LearnerConfig
+from belated.service.recovery import newest, restore, wanted
+from belated.service.runner import DEFAULT, NO_EVENT, OUTCOMES, OutcomeRow, digest
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Decided, End, Outcome, Reader, Refusal, parse, seconds
+from belated.service.wire import Asked, Decided, End, Outcome, Reader, Refusal, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -39,8 +42,8 @@ MINUTES = 60
 """The number of minutes for which arrivals are counted."""
 KEPT = 2
 """The number of snapshots to keep."""
-CACHED = 64
-"""The number of policies that are kept in memory."""
+ITEM = 8
+"""The number of bytes of an entry of a policy."""
 LARGEST_AMOUNT = 1e100
 """Larger amounts count as this, so that squares stay finite."""
 SLICE = 500
@@ -86,8 +89,7 @@ class EpisodeState:
 
     Attributes:
         exists: whether the tables have such an episode.
-        is_open: whether it is open.
-        is_complete: whether the current request has completed it.
+        why: why the current request closes it; None if it does not.
         facts: the rows of its outcomes by their facts.
         decided: state and action by step.
     """
@@ -96,11 +98,15 @@ class EpisodeState:
         self.number = number
         self.exists = row is not None
         told: Any = (0.0, None, None, None, 0.0) if row is None else row
-        self.began, self.policy, self.heard, self.total, closed = told
-        self.is_open = closed is None
-        self.is_complete = False
+        self.began, self.policy, self.heard, self.total, self.closed = told
+        self.why: str | None = None
         self.facts: dict[str, OutcomeRow] = {}
         self.decided: dict[int, tuple[Any, int]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self.closed is None and self.why is None
 
     def known(self, *, used: bool) -> dict[Any, Any]:
         """The reported facts by the keys of records. used: only those that the agent gets."""
@@ -126,42 +132,38 @@ class Session:
     """A learner that runs here.
 
     Args:
-        name: the name of the learner.
         db: its tables.
-        restored: the learner, from its tables.
-        scale: of rewards in records that state no range.
+        config: the learner.
         most_open: the largest number of open episodes.
 
     Attributes:
         now: the time of the current request.
-        seq: the number of requests that have changed something.
     """
 
-    def __init__(
-        self, name: str, db: Tables, restored: Restored, scale: Scale | None, most_open: int
-    ) -> None:
-        self.name, self.db = name, db
-        self.terms, self.runner, self.scale = restored.terms, restored.runner, scale
-        self.seq, self.since, self.snapshot_at = restored.seq, restored.since, restored.snapshot
-        self.clock, self.now = Clock(restored.time), restored.time
+    def __init__(self, db: Tables, config: LearnerConfig, most_open: int) -> None:
+        self.name, self.db, self.config = config.name, db, config
+        self.runner = restore(db, config)
+        self.now = newest(db, self.name)[1]
+        self.clock = Clock(self.now)
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
         self._numbered = False
         self._most_open = most_open
         self._rng = np.random.default_rng()
-        self._policies: dict[str, Floats] = {}
+        agent, given = self.runner.agent, config.fresh()
         with db.transaction():
-            if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
-                terms = _dumped(described(restored.terms, self.runner.agent))
-                db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", name, terms, self.clock())
+            if not db.all("SELECT 1 FROM learners WHERE learner = ?", self.name):
+                terms = _dumped(config.terms(given))
+                db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", self.name, terms, self.clock())
             (self._open,) = db.all(
-                "SELECT count(*) FROM episodes WHERE learner = ? AND closed IS NULL", name
+                "SELECT count(*) FROM episodes WHERE learner = ? AND closed IS NULL", self.name
             )[0]
             self._oldest = self._first_open()
-            if restored.wanted is not None:
+            change = wanted(agent, given)
+            if change is not None:
                 self.now = max(self.now, self.clock())
-                self.runner.change(restored.wanted)
-                self._note_change("change", restored.wanted, self.runner.version)
+                self.runner.change(change)
+                self._note_change("change", change, self.runner.version)
 
     @property
     def problem(self) -> Any:
@@ -179,13 +181,13 @@ class Session:
     def _number(self) -> int:
         """The number of the current request, which changes something."""
         if not self._numbered:
-            self.seq += 1
+            self.runner.seq += 1
             self._numbered = True
-        return self.seq
+        return self.runner.seq
 
     def _insert(self, table: str, *rows: Sequence[Any]) -> None:
         """Write rows of a table, all values but the name of the learner."""
-        self.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
+        self.runner.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
         self.db.many(f"INSERT INTO {table} {INSERT[table]}", [(self.name, *row) for row in rows])
 
     def _note_change(self, what: str, body: Any, version: int) -> None:
@@ -214,7 +216,7 @@ class Session:
         """Whether an episode has waited longer than a limit."""
         if limit is None:
             return False
-        waited = now - began if self.terms.timed else self.runner.agent.begun - 1 - number
+        waited = now - began if self.config.timed else self.runner.agent.begun - 1 - number
         return waited > limit
 
     def _first_open(self) -> tuple[int, float] | None:
@@ -227,13 +229,13 @@ class Session:
 
     def _expire(self) -> None:
         """Close the episodes past deadline and grace."""
-        terms = self.terms
-        past = "? - began > ?" if terms.timed else "? - number > ?"
-        while self._oldest is not None and self.is_past(terms.limit, *self._oldest, self.now):
+        config = self.config
+        past = "? - began > ?" if config.timed else "? - number > ?"
+        while self._oldest is not None and self.is_past(config.limit, *self._oldest, self.now):
             found = self.db.all(
                 "SELECT number FROM episodes WHERE learner = ? AND closed IS NULL "
                 f"AND {past} ORDER BY number LIMIT {SLICE}",
-                self.name, self.now if terms.timed else self.runner.agent.begun - 1, terms.limit,
+                self.name, self.now if config.timed else self.runner.agent.begun - 1, config.limit,
             )  # fmt: skip
             for state in self._states([number for (number,) in found]).values():
                 self._expire_one(state)
@@ -241,11 +243,11 @@ class Session:
 
     def _expire_one(self, state: EpisodeState) -> None:
         """Close an episode, and give the default to the steps that have not reported."""
-        terms, number, known = self.terms, state.number, state.known(used=True)
-        heard = not self.problem.awaited(known, terms.information, uses_paths=False)
+        config, number, known = self.config, state.number, state.known(used=True)
+        heard = not self.problem.awaited(known, config.information, uses_paths=False)
         silent = row = None
-        if not heard and terms.default is not None:
-            silent = self.problem.assemble(number, known, terms.information, terms.default)
+        if not heard and config.default is not None:
+            silent = self.problem.assemble(number, known, config.information, config.default)
         if silent is not None:
             state.total = self._amount(silent)
             told = (state.total, None, _dumped(silent.to_json()), self.now, self.now)
@@ -253,21 +255,25 @@ class Session:
             self._insert("outcomes", row)
         pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
         why = "forgotten" if pathless or not (row or heard) else "default" if row else "expired"
-        self._close(state, why)
+        self._store(state, why)
         self.runner.expire(number, row)
 
-    def _close(self, state: EpisodeState, why: str) -> None:
-        state.is_open = False
-        self._open -= 1
+    def _store(self, state: EpisodeState, why: str | None = None) -> None:
+        """Write what was reported of an open episode. why: that it is closed, if it is."""
+        state.why = why or state.why
+        ended: tuple[Any, Any] = (None, None)
+        if state.why is not None:
+            self._open -= 1
+            ended = (self.now, self._number())
         self.db.all(
             "UPDATE episodes SET heard = ?, total = ?, closed = ?, ended = ?, why = ? "
             "WHERE learner = ? AND number = ?",
-            state.heard, state.total, self.now, self._number(), why, self.name, state.number,
+            state.heard, state.total, *ended, state.why, self.name, state.number,
         )  # fmt: skip
 
     def _amount(self, record: Any) -> float | None:
         """The sum of what a record reports; None for a whole cost function."""
-        if self.terms.information != "bandit" or not record.is_outcome:
+        if self.config.information != "bandit" or not record.is_outcome:
             return None
         return _bounded(float(sum(record.facts().values())))
 
@@ -313,9 +319,7 @@ class Session:
         version = self.runner.version
         number, policy = self.runner.begin()
         mark = digest(policy)
-        if mark not in self._policies:
-            self._insert("policies", (mark, policy.tobytes()))
-            self._remember(mark, policy)
+        self._insert("policies", (mark, policy.tobytes()))
         self._insert("episodes", (number, key, self._number(), version, self.now, mark))
         self._begun(number, 1)
         self.count("begun")
@@ -326,11 +330,6 @@ class Session:
         self._open += more
         self._oldest = self._oldest or (first, self.now)
         self._expire()
-
-    def _remember(self, mark: str, policy: Floats) -> None:
-        while len(self._policies) >= CACHED:
-            del self._policies[next(iter(self._policies))]
-        self._policies[mark] = policy
 
     def _check_open(self, more: int) -> None:
         if self._open + more > self._most_open:
@@ -419,14 +418,15 @@ class Session:
         if step == 0 and problem.start_probabilities[state] == 0.0:
             raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
         self.expire()
-        found, policy = self._opened(episode)
+        found = self._opened(episode)
+        row = self._policy(found, (step * problem.states + state) * problem.actions, 1, 1)
         if step in found.decided:
             before, action = found.decided[step]
             if before != state:
                 why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
                 raise Refusal(why, "state", "conflict")
-            return Decided(episode, step, action, float(policy[step, state, action]))
-        drawn, chance = Episode(episode, policy).act(step, state, self._rng)
+            return Decided(episode, step, action, float(row[0, 0, action]))
+        drawn, chance = Episode(episode, row).act(0, 0, self._rng)
         made = (int(drawn), float(chance))
         self._insert("decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now))
         found.decided[step] = (state, made[0])
@@ -440,21 +440,23 @@ class Session:
     def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
         self.expire()
-        return self._opened(episode)[1]
+        return self._policy(self._opened(episode), 0, *self.problem.shape[:2])
 
-    def _opened(self, episode: int) -> tuple[EpisodeState, Floats]:
-        """An open episode and its policy, or a `Refusal`."""
+    def _opened(self, episode: int) -> EpisodeState:
+        """An open episode, or a `Refusal`."""
         found = self._begun_before(episode)
         if not found.is_open or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
-        if found.policy not in self._policies:
-            ((content,),) = self.db.all(
-                "SELECT content FROM policies WHERE learner = ? AND digest = ?",
-                self.name, found.policy,
-            )  # fmt: skip
-            policy = np.frombuffer(bytes(content), np.float64).reshape(self.problem.shape)
-            self._remember(found.policy, policy)
-        return found, self._policies[found.policy]
+        return found
+
+    def _policy(self, found: EpisodeState, first: int, steps: int, states: int) -> Floats:
+        """A part of the policy of an open episode, from this entry on."""
+        shape = (steps, states, self.problem.actions)
+        ((content,),) = self.db.all(
+            "SELECT substr(content, ?, ?) FROM policies WHERE learner = ? AND digest = ?",
+            ITEM * first + 1, ITEM * math.prod(shape), self.name, found.policy,
+        )  # fmt: skip
+        return np.frombuffer(bytes(content), np.float64).reshape(shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
         if episode >= self.runner.agent.begun:
@@ -474,12 +476,12 @@ class Session:
         )
         rows: list[OutcomeRow] = []
         outcomes: list[Outcome] = []
-        for sent, (record, happened) in zip(given, read, strict=True):
+        for record, happened in read:
             if isinstance(record, Outcome):
                 outcomes.append(record)
                 continue
             state = states.get(record.episode)
-            outcome, more = self._take(sent, record, state, happened, len(rows))
+            outcome, more = self._take(record, state, happened, len(rows))
             outcomes.append(outcome)
             rows += more
         if rows:
@@ -499,11 +501,11 @@ class Session:
         found = self._select(
             "SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys
         )
-        reader = Reader(self.problem, self.scale, dict(found))
+        reader = Reader(self.problem, self.config.scale, dict(found), self.config.information)
         records: list[tuple[Any, float]] = []
         for one in given:
             try:
-                record = parse(one, reader)
+                record = reader.parse(one)
                 happened = seconds(one["time"]) if "time" in one else self.now
                 records.append((record, happened))
             except Refusal as error:
@@ -513,10 +515,10 @@ class Session:
         return records
 
     def _take(
-        self, sent: Any, record: Any, state: EpisodeState | None, happened: float, place: int
+        self, record: Any, state: EpisodeState | None, happened: float, place: int
     ) -> tuple[Outcome, list[OutcomeRow]]:
         """The outcome of a record, and its rows; facts of earlier records of a batch are known."""
-        number, part, terms = record.episode, record.part, self.terms
+        number, part, config = record.episode, record.part, self.config
 
         def outcome(kind: str, why: str, **more: Any) -> Outcome:
             where = f"step {part}" if isinstance(part, int) else part
@@ -524,27 +526,25 @@ class Session:
                 kind, number, part=part, why=f"episode {number}, {where}: {why}", **more
             )
 
-        wrong = self._wrong(sent, record)
-        if wrong is not None:
-            return wrong, []
         if state is None:
             return outcome("unknown", "the episode must be one that was begun"), []
-        past = not terms.timed or self.is_past(
-            terms.deadline, number, state.began, min(happened, self.now)
+        past = not config.timed or self.is_past(
+            config.deadline, number, state.began, min(happened, self.now)
         )
-        waits = terms.waits and state.is_open and record.is_outcome
+        waits = config.default is not None and config.grace is not None and record.is_outcome
+        waits = waits and state.is_open
         known = state.known(used=waits and not past)
         if state.end is not None:
             known["end"] = state.end
-        kind, why = _contradiction(state, record, self.problem.horizon) or _compared(
-            record.facts(), known
-        )
-        if kind != "taken":
-            return outcome(kind, why), []
+        wrong = _contradiction(state, record, self.problem.horizon)
+        if wrong is None and known:
+            wrong = compare(_named(record.facts()), _named(known))
+        if wrong is not None and wrong[0] != "taken":
+            return outcome(*wrong), []
         if not state.is_open or (waits and past):
             status, why = "late", WAITED if state.is_open else TOO_LATE
             told = outcome("late", why, used=False)
-        elif past and self.is_past(terms.deadline, number, state.began, self.now):
+        elif past and self.is_past(config.deadline, number, state.began, self.now):
             status, told = "used", outcome("late", OVERDUE, used=True)
         else:
             status, told = "taken", Outcome.of("taken", number, part=part)
@@ -556,27 +556,13 @@ class Session:
         self._hear(state, rows)
         return told, rows
 
-    def _wrong(self, sent: Any, record: Any) -> Outcome | None:
-        """The outcome of a record that does not fit the problem."""
-        try:
-            if not isinstance(record, End):
-                self.problem.check(record, self.terms.information)
-            elif record.state >= self.problem.states:
-                limit = f"end must be below {self.problem.states}, got {record.state}"
-                raise ValueError(f"episode {record.episode}, end: {limit}")
-        except ValueError as error:
-            field = "step" if isinstance(record.part, int) else record.part
-            field = "rewards" if field == "costs" and "rewards" in sent else field
-            return Outcome.of("invalid", record.episode, why=str(error), field=field)
-        return None
-
     def _rows(
         self, state: EpisodeState, record: Any, happened: float, status: str, place: int
     ) -> list[OutcomeRow]:
         """The rows of a record; the last has what the agent gets as its body, if it is complete."""
         before = state.known(used=status != "late")
         facts = record.facts()
-        fixed = (self.now, happened, status, self.seq + (not self._numbered))
+        fixed = (self.now, happened, status, self.runner.seq + (not self._numbered))
         rows: list[OutcomeRow] = []
         for key, value in facts.items():
             if key not in before:
@@ -591,7 +577,9 @@ class Session:
             return rows + self._built(state, happened, status, place + 1)
         whole = record
         if record.partial and status != "late":
-            whole = self.problem.assemble(state.number, {**before, **facts}, self.terms.information)
+            whole = self.problem.assemble(
+                state.number, {**before, **facts}, self.config.information
+            )
         if whole is not None and not isinstance(whole, Reward):
             rows[-1] = rows[-1]._replace(body=_dumped(whole.to_json()))
         return rows
@@ -610,18 +598,18 @@ class Session:
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         path = Trajectory(state.number, np.array([*states, end]), np.array(actions))
         text, body = path.facts()["path"], _dumped(path.to_json())
-        fixed = (self.now, happened, status, self.seq + (not self._numbered), place)
+        fixed = (self.now, happened, status, self.runner.seq + (not self._numbered), place)
         return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
 
     def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow] = ()) -> Any:
         """What an episode needs before the agent can learn from it: words and steps."""
         known = {**state.known(used=True), **{row.key: 0 for row in rows}}
         needs = self._needs_path(state)
-        return self.problem.awaited(known, self.terms.information, uses_paths=needs)
+        return self.problem.awaited(known, self.config.information, uses_paths=needs)
 
     def _needs_path(self, state: EpisodeState) -> bool:
         """Whether the agent waits for a path: it has noted that of a decision in one request."""
-        return self.terms.uses_paths and state.policy is not None
+        return self.runner.agent.uses_paths and state.policy is not None
 
     def _hear(self, state: EpisodeState, rows: Sequence[OutcomeRow]) -> None:
         """Add up what has been reported of an episode; one that is complete is closed."""
@@ -636,9 +624,9 @@ class Session:
             elif row.body is not None and state.heard is None:
                 state.heard = self.now
                 state.total = self._amount(self.problem.read(json.loads(row.body)))
-        if one_outcome and state.is_open and state.heard is not None:
-            state.is_complete = not self._awaited(state)
-            state.is_open = not state.is_complete
+        complete = one_outcome and state.heard is not None and not self._awaited(state)
+        if complete and state.is_open:
+            state.why = "complete"
 
     def _write(self, states: Iterable[EpisodeState], rows: Sequence[OutcomeRow]) -> None:
         """Write outcomes, the decisions of reported paths, and what became of the episodes."""
@@ -651,13 +639,8 @@ class Session:
             if row.fact == "path":
                 self._write_path(by_number[row.number], json.loads(row.body or "null")["path"])
         for state in by_number.values():
-            if state.is_complete:
-                self._close(state, "complete")
-            elif state.is_open:
-                self.db.all(
-                    "UPDATE episodes SET heard = ?, total = ? WHERE learner = ? AND number = ?",
-                    state.heard, state.total, self.name, state.number,
-                )  # fmt: skip
+            if state.closed is None:
+                self._store(state)
         self.runner.observe(rows)
 
     def _write_path(self, state: EpisodeState, path: Mapping[str, Any]) -> None:
@@ -674,7 +657,7 @@ class Session:
         state = self._begun_before(episode)
         if not state.is_open:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
-        self._close(state, "request")
+        self._store(state, "request")
         self._note_change("forget", episode, self.runner.version)
         self.runner.forget(episode)
         self.count("forgotten_by_request")
@@ -702,8 +685,8 @@ class Session:
             seq = self._number()
             told = (name, seq, self.runner.version, self.now, content)
             self.db.all("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", *told)
-            newest = "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?"
-            kept = self.db.all(newest, name, KEPT)
+            statement = "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?"
+            kept = self.db.all(statement, name, KEPT)
             (oldest,) = kept[-1]
             self.db.all("DELETE FROM snapshots WHERE learner = ? AND seq < ?", name, oldest)
             self.db.all(
@@ -713,8 +696,7 @@ class Session:
             )  # fmt: skip
             if log is not None and len(kept) == KEPT:
                 self._shorten(min(oldest, seq - log))
-        self._policies.clear()
-        self.snapshot_at, self.since = seq, 0
+        self.runner.snapshot, self.runner.since = seq, 0
 
     def _shorten(self, before: int) -> None:
         """Delete the rows of episodes that were closed before a request, and old changes."""
@@ -759,26 +741,13 @@ def _contradiction(state: EpisodeState, record: Any, horizon: int) -> tuple[str,
     return None
 
 
-def _compared(facts: Mapping[Any, Any], known: Mapping[Any, Any]) -> tuple[str, str]:
-    """Whether facts are new ("taken"), the same as before or different."""
-    kind = "duplicate"
-    for key, value in facts.items():
-        before = known.get(key)
-        if before is None:
-            kind = "taken"
-        elif before != value:
-            if isinstance(value, str):
-                return "conflict", f"another {key} came before"
-            if key == "end":
-                return "conflict", f"it ended in state {before:g} before"
-            what = f"step {key} cost" if isinstance(key, int) else f"{_event(key)} was"
-            return "conflict", f"{what} {before:g} before, got {value:g}"
-    return kind, "the same value came before"
-
-
-def _event(key: str) -> str:
-    """An event as the client named it."""
-    return f"event {key[1:]!r}" if key.startswith("=") else "the reward" if key == "event" else key
+def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Facts with events as the client named them."""
+    names = {NO_EVENT: "the reward", "end": "the last state"}
+    return {
+        f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): value
+        for key, value in facts.items()
+    }
 
 
 def _bounded(amount: float) -> float:

@@ -172,12 +172,6 @@ class Decided(Struct):
     created: bool | UnsetType = UNSET
 
 
-class DecidedBatch(Struct):
-    """One decision per item of the request, in order."""
-
-    decisions: list[Decided]
-
-
 class Outcome(Struct):
     """What became of a record: `status` is the HTTP status of the record alone.
 
@@ -198,12 +192,6 @@ class Outcome(Struct):
     def of(cls, kind: Any, episode: int | UnsetType = UNSET, **more: Any) -> Outcome:
         """The outcome of this kind."""
         return cls(kind, STATUS[kind], episode, **more)
-
-
-class OutcomeBatch(Struct):
-    """One outcome per record, in order."""
-
-    outcomes: list[Outcome]
 
 
 class Refused(Struct):
@@ -237,24 +225,37 @@ class Reader:
     """The reader of a learner's records.
 
     Attributes:
-        problem: reads its own kinds of records; None if there are none.
+        problem: checks records, and reads its own kinds of them; None if any record is valid.
         rewards: the scale of rewards in records that state no range.
         keys: episodes by the client's key.
+        information: what costs say, "bandit" or "full".
     """
 
     problem: Any = None
     rewards: Scale | None = None
     keys: Mapping[str, int] = field(default_factory=dict)
+    information: str = "bandit"
 
     @property
     def decides(self) -> bool:
         """Whether the learner is one of decisions: it has no states, and rewards have any unit."""
         return self.problem is not None and self.problem.states is None
 
-    def episode(self, given: Mapping[str, Any]) -> int:
+    def parse(self, given: object) -> Any:
+        """The record that a JSON value describes; a `Refusal` names its wrong field."""
+        if not isinstance(given, Mapping):
+            raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
+        episode = self._episode(given)
+        try:
+            return self._record(episode, given)
+        except Refusal as error:
+            error.episode = episode
+            raise
+
+    def _episode(self, given: Mapping[str, Any]) -> int:
         """The episode that a record names, by its number or its key."""
         if "key" not in given:
-            return _integer("episode", given.get("episode"))
+            return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
         key = given["key"]
         if "episode" in given:
             raise Refusal("a record must have an episode or a key, got both", "key")
@@ -264,11 +265,11 @@ class Reader:
             raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
         return self.keys[key]
 
-    def read(self, episode: int, given: Mapping[str, Any]) -> Any:
-        """The record of an episode."""
+    def _record(self, episode: int, given: Mapping[str, Any]) -> Any:
         told = [name for name in BESIDE if name in given]
         if not told and self.decides:
-            return self._own_record(episode, given)
+            rest = {name: value for name, value in given.items() if name not in ("key", "time")}
+            return self._checked("record", self.problem.read, {**rest, "episode": episode})
         if len(told) != 1:
             why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
             raise Refusal(why, told[1] if told else "record")
@@ -280,57 +281,60 @@ class Reader:
         if unknown:
             why = f"unknown key {checks.show(unknown[0])} beside {name}"
             raise Refusal(why, str(unknown[0])[:80])
+        return self._checked(name, self._made, episode, name, given)
+
+    def _checked(self, name: str, make: Callable[..., Any], *given: Any) -> Any:
+        """A record that fits the problem."""
         try:
-            return self._made(episode, name, given)
-        except ValueError as error:
+            made = make(*given)
+            name = "step" if isinstance(made.part, int) else name
+            if self.problem is not None and not isinstance(made, End):
+                self.problem.check(made, self.information)
+        except (ValueError, TypeError, KeyError) as error:
             raise Refusal(str(error), name) from None
+        return made
 
     def _made(self, episode: int, name: str, given: Mapping[str, Any]) -> Any:
         value = given[name]
         if name == "end":
             if self.decides:
                 raise Refusal("end must be left out: this learner has no states", "end")
-            return End(episode, _integer("end", value))
+            last = LARGEST_WHOLE if self.problem is None else self.problem.states - 1
+            return End(episode, checks.integer("end", value, 0, last))
         if name == "path":
             if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
-                why = f"path must be an object with states and actions, got {checks.show(value)}"
-                raise Refusal(why, "path")
-            return Trajectory(episode, *(_whole_numbers(value, n) for n in ("states", "actions")))
-        if name == "costs":
-            return Costs(episode, _numbers("costs", value))
-        if name == "rewards":
-            return Costs(episode, self._costs("rewards", _numbers("rewards", value), given))
+                shown = checks.show(value)
+                raise ValueError(f"path must be an object with states and actions, got {shown}")
+            lists = (
+                _field(f"path.{n}", value[n], checks.whole_numbers, 0, LARGEST_WHOLE)
+                for n in ("states", "actions")
+            )
+            return Trajectory(episode, *lists)
+        if name in ("costs", "rewards"):
+            numbers = checks.floats(name, value, "(H,) or (H, S, A)", (1, 3))
+            return Costs(episode, numbers if name == "costs" else self._costs(name, numbers, given))
         if name == "reward" and self.rewards is None and "range" not in given:
             return self._reward(episode, value, given.get("event"))
         only = None if self.problem is None or self.problem.horizon > 1 else 0
-        step = _integer("step", given.get("step", only))
+        step = _field("step", given.get("step", only), checks.integer, 0, LARGEST_WHOLE)
+        cost = checks.real(name, value, -np.inf)
         if name == "reward":
-            value = float(self._costs("reward", np.array(_number("reward", value)), given))
-        made = StepCost(episode, step, _number("cost", value))
+            cost = float(self._costs(name, np.array(cost), given))
+        made = StepCost(episode, step, cost)
         made.check()
-        return made
-
-    def _own_record(self, episode: int, given: Mapping[str, Any]) -> Any:
-        """A record that only the problem can read."""
-        rest = {name: value for name, value in given.items() if name not in ("key", "time")}
-        try:
-            made = self.problem.read({**rest, "episode": episode})
-            self.problem.check(made, "bandit")
-        except (ValueError, TypeError, KeyError) as error:
-            raise Refusal(str(error), "record") from None
         return made
 
     def _reward(self, episode: int, value: object, event: object) -> Any:
         """A reward in any unit."""
         if not self.decides:
             raise Refusal("reward needs a range [low, high]: where rewards lie", "range")
-        if event is not None and not isinstance(event, str):
-            raise Refusal(f"event must be a text, got {checks.show(event)}", "event")
-        if event is not None and (len(event) > LONGEST_KEY or "\0" in event):
-            why = f"event must have at most {LONGEST_KEY} characters and no NUL, got {len(event)}"
-            raise Refusal(why, "event")
         told = {"episode": episode, "reward": checks.real("reward", value, -LARGEST, LARGEST)}
-        return self.problem.read(told if event is None else {**told, "event": event})
+        if event is None:
+            return self.problem.read(told)
+        if not isinstance(event, str) or len(event) > LONGEST_KEY or "\0" in event:
+            allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
+            raise Refusal(f"event must be {allowed}, got {checks.show(event)}", "event")
+        return self.problem.read({**told, "event": event})
 
     def _costs(self, name: str, rewards: Floats, given: Mapping[str, Any]) -> Floats:
         """Rewards as costs."""
@@ -341,51 +345,21 @@ class Reader:
         if own is not None and bounds != own:
             why = f"range must be that of the learner, {own}, or left out, got "
             raise Refusal(why + checks.show(bounds), "range")
-        return (self.rewards or _field("range", Scale.of, bounds)).costs(name, rewards)
+        return (self.rewards or _field("range", bounds, Scale.of)).costs(name, rewards)
 
 
-def parse(given: object, reader: Reader = Reader()) -> Any:  # noqa: B008 - it is frozen
-    """The record that a JSON value describes."""
-    if not isinstance(given, Mapping):
-        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
-    episode = reader.episode(given)
-    try:
-        return reader.read(episode, given)
-    except Refusal as error:
-        error.episode = episode
-        raise
-
-
-def _field(name: str, check: Callable[..., Any], *given: Any) -> Any:
+def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) -> Any:
     """A field that passes a check; otherwise a `Refusal` that names it."""
     try:
-        return check(name, *given)
+        return check(name, value, *limits)
     except ValueError as error:
         raise Refusal(str(error), name) from None
-
-
-def _integer(name: str, value: object) -> int:
-    return int(_field(name, checks.integer, value, 0, LARGEST_WHOLE))
-
-
-def _number(name: str, value: object) -> float:
-    return float(_field(name, checks.real, value, -np.inf))
-
-
-def _whole_numbers(path: Mapping[str, Any], name: str) -> Any:
-    return _field(f"path.{name}", checks.whole_numbers, path[name], 0, LARGEST_WHOLE)
-
-
-def _numbers(name: str, value: object) -> Floats:
-    """A list of numbers, or three levels of lists."""
-    found: Floats = _field(name, checks.floats, value, "(H,) or (H, S, A)", (1, 3))
-    return found
 
 
 def seconds(value: object) -> float:
     """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
     if not isinstance(value, str):
-        return float(_field("time", checks.real, value, -LATEST, LATEST))
+        return float(_field("time", value, checks.real, -LATEST, LATEST))
     try:
         moment = datetime.fromisoformat(value[:64])
     except ValueError:
