@@ -64,6 +64,15 @@ def test_the_report_counts_what_was_decided_and_what_came(tmp_path):
     assert {weight["action"] for weight in told["features"]} == {"plain", "question"}
 
 
+def test_a_category_of_which_no_listed_value_comes_is_named(tmp_path):
+    learner = {**MAIL, "features": {"age": "number", "country": ["DK", "SE"]}}
+    with InProcess(config(tmp_path, learners=[learner])) as client:
+        played(client, 60, np.random.default_rng(0), [1.0, 3.0])
+        (warning,) = client.get(f"{BASE}/report").json()["warnings"]
+    assert warning["kind"] == "unlisted"
+    assert warning["text"].startswith("No value of country was a listed one, in 60 decisions:")
+
+
 def test_an_action_that_never_reports_is_named(tmp_path):
     with InProcess(config(tmp_path, learners=[MAIL])) as client:
         played(client, 60, np.random.default_rng(0), [1.0, None])

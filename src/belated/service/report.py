@@ -37,6 +37,8 @@ LEAST_SHARE = 0.05
 """The smallest exposure at which a day's outcome is estimated."""
 RECENT = 7
 """The number of days for the recent share of traffic."""
+UNLISTED = "no listed value: "
+"""The beginning of the diagnostics of a category of which no listed value has come."""
 UNKNOWN_SHARE = 0.05
 """The share of records with unknown episodes that causes a warning."""
 
@@ -127,7 +129,7 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "higher_is_better": unit.sign > 0,
         "decides": problem.horizon == 1,
         "verdict": verdict,
-        "warnings": _warnings(session, rows, counts, totals, now),
+        "warnings": _warnings(session, seen, rows, counts, totals, now),
         "actions": _actions(seen, rows, unit, totals, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
         "days": _days(totals, seen, unit, silence, now),
@@ -313,7 +315,12 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    session: Session, rows: list[ActionRow], counts: dict[str, Any], totals: Totals, now: float
+    session: Session,
+    seen: AgentSummary,
+    rows: list[ActionRow],
+    counts: dict[str, Any],
+    totals: Totals,
+    now: float,
 ) -> list[dict[str, str]]:
     """Warnings as text, the most urgent first."""
     found = []
@@ -344,6 +351,11 @@ def _warnings(
         if not row.reports and expected >= EXPECTED:
             text = f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports"
             warn("never_reports", f"{text} were to be expected.")
+    for name, plays in seen.diagnostics.items():
+        if name.startswith(UNLISTED):
+            feature = name.removeprefix(UNLISTED)
+            text = f"No value of {feature} was a listed one, in {plays:,.0f} decisions"
+            warn("unlisted", f"{text}: compare the list with what is sent.")
     since = session.counts
     known = sum(since[kind] for kind in ("taken", "duplicate", "late", "conflict"))
     unknown = since["unknown"]
