@@ -37,7 +37,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast, overload
 from urllib.parse import quote
 
 import numpy as np
@@ -105,8 +105,8 @@ class ServiceError(Exception):
         self.status = status
 
 
-class AsyncClient:
-    """`Client` with `async`: an asynchronous context manager with the same arguments."""
+class _Connected:
+    """What both clients do, whether or not their connections wait for an event loop."""
 
     _connections: ClassVar[Callable[..., Any]] = httpx.AsyncClient
     _sleep: ClassVar[Callable[[float], Any]] = asyncio.sleep
@@ -135,6 +135,113 @@ class AsyncClient:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._web = self._connections(headers=headers, transport=transport)
         self._buffer = None if buffer is None else Buffer(buffer, self._base)
+
+    @property
+    def undelivered(self) -> int:
+        """The number of records in the buffer that are not sent yet."""
+        return 0 if self._buffer is None else len(self._buffer)
+
+    @property
+    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
+        """The records that the server has refused, and why; they stay in the buffer."""
+        return [] if self._buffer is None else self._buffer.refused()
+
+    async def _exchange(
+        self, method: str, path: str, body: Any = None, patience: float | None = None
+    ) -> httpx.Response:
+        """Send one request, and retry it until the answer is final."""
+        end = time.monotonic() + (self._patience if patience is None else patience)
+        pause, redirected, url = FIRST_PAUSE, 0, self._base + path
+        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
+        if body is not None:
+            text = body if isinstance(body, str) else _dumped("a decision", body)
+            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
+        while True:
+            wait = random.uniform(0.5, 1.0) * pause
+            try:
+                answer: httpx.Response = await _done(self._web.request, url=url, **asked)
+            except httpx.TransportError as error:
+                refused = ServiceError(f"{type(error).__name__}: {error}")
+            else:
+                if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
+                    redirected, url = redirected + 1, _redirected(answer, url)
+                    continue
+                if answer.status_code not in AGAIN:
+                    return answer
+                refused = _refusal(answer)
+                after = answer.headers.get("retry-after", "")
+                wait = max(wait, float(after)) if after.isdigit() else wait
+            pause, redirected, url = min(2 * pause, LONGEST_PAUSE), 0, self._base + path
+            if time.monotonic() + wait > end:
+                raise refused
+            await _done(type(self)._sleep, wait)
+
+    async def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """The same, but an answer other than success raises `ServiceError`."""
+        answer = await self._exchange(method, path, body)
+        if answer.status_code >= 300:
+            raise _refusal(answer)
+        return answer
+
+    async def _told(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The JSON of an answer."""
+        told: dict[str, Any] = (await self._asked(method, path, body)).json()
+        return told
+
+    async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
+        """Send the records that no other call is sending."""
+        outcomes: list[dict[str, Any]] = []
+        while found := buffer.claim(BATCH):
+            try:
+                outcomes += await self._deliver(buffer, found, patience)
+            finally:
+                buffer.release([number for number, _ in found])
+        return outcomes
+
+    async def _deliver(
+        self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
+    ) -> list[dict[str, Any]]:
+        """Send records of the buffer, and remove those delivered or undeliverable."""
+        outcomes: list[dict[str, Any]] = []
+        for some in _portions(rows):
+            told = await self._batch([text for _, text in some], patience, alone=True)
+            numbers = [number for number, _ in some]
+            refused = {
+                number: outcome["why"]
+                for number, outcome in zip(numbers, told, strict=True)
+                if outcome["outcome"] in REFUSED
+            }
+            buffer.settle(numbers, refused)
+            outcomes += told
+        return outcomes
+
+    async def _batch(
+        self, texts: Sequence[str], patience: float, *, alone: bool = False
+    ) -> list[dict[str, Any]]:
+        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
+        body = f'{{"records": [{", ".join(texts)}]}}'
+        answer = await self._exchange("POST", "/feedback/batch", body, patience)
+        status = answer.status_code
+        if len(texts) > 1 and (status == 413 or (alone and status in NEVER)):
+            half = len(texts) // 2  # too large for this server, or with a bad record
+            first = await self._batch(texts[:half], patience, alone=alone)
+            return first + await self._batch(texts[half:], patience, alone=alone)
+        if alone and len(texts) == 1 and status in NEVER:
+            return [{"outcome": UNDELIVERABLE, "status": status, "why": str(_refusal(answer))}]
+        if status >= 300:
+            raise _refusal(answer)
+        found: list[dict[str, Any]] = answer.json()["outcomes"]
+        return found
+
+
+async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call, which is awaited where it must be."""
+    result = call(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+class AsyncClient(_Connected):
+    """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
     async def begin(self, key: str | None = None) -> int:
         """Begin an episode and return its number; a known key returns the same episode again."""
@@ -251,16 +358,6 @@ class AsyncClient:
         """Stop playing an action."""
         return await self._told("DELETE", f"/actions/{quote(str(action), safe='')}")
 
-    @property
-    def undelivered(self) -> int:
-        """The number of records in the buffer that are not sent yet."""
-        return 0 if self._buffer is None else len(self._buffer)
-
-    @property
-    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
-        """The records that the server has refused, and why; they stay in the buffer."""
-        return [] if self._buffer is None else self._buffer.refused()
-
     async def close(self) -> None:
         """Close the connections."""
         await _done(getattr(self._web, "aclose", None) or self._web.close)
@@ -273,108 +370,6 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    # Requests.
-
-    async def _exchange(
-        self, method: str, path: str, body: Any = None, patience: float | None = None
-    ) -> httpx.Response:
-        """Send one request, and retry it until the answer is final."""
-        end = time.monotonic() + (self._patience if patience is None else patience)
-        pause, redirected, url = FIRST_PAUSE, 0, self._base + path
-        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
-        if body is not None:
-            text = body if isinstance(body, str) else _dumped("a decision", body)
-            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
-        while True:
-            wait = random.uniform(0.5, 1.0) * pause
-            try:
-                answer: httpx.Response = await _done(self._web.request, url=url, **asked)
-            except httpx.TransportError as error:
-                refused = ServiceError(f"{type(error).__name__}: {error}")
-            else:
-                if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
-                    redirected, url = redirected + 1, _redirected(answer, url)
-                    continue
-                if answer.status_code not in AGAIN:
-                    return answer
-                refused = _refusal(answer)
-                after = answer.headers.get("retry-after", "")
-                wait = max(wait, float(after)) if after.isdigit() else wait
-            pause, redirected, url = min(2 * pause, LONGEST_PAUSE), 0, self._base + path
-            if time.monotonic() + wait > end:
-                raise refused
-            await _done(type(self)._sleep, wait)
-
-    async def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """The same, but an answer other than success raises `ServiceError`."""
-        answer = await self._exchange(method, path, body)
-        if answer.status_code >= 300:
-            raise _refusal(answer)
-        return answer
-
-    async def _told(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The JSON of an answer."""
-        told: dict[str, Any] = (await self._asked(method, path, body)).json()
-        return told
-
-    async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
-        """Send the records that no other call is sending."""
-        outcomes: list[dict[str, Any]] = []
-        while found := buffer.claim(BATCH):
-            try:
-                outcomes += await self._deliver(buffer, found, patience)
-            finally:
-                buffer.release([number for number, _ in found])
-        return outcomes
-
-    async def _deliver(
-        self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
-    ) -> list[dict[str, Any]]:
-        """Send records of the buffer, and remove those delivered or undeliverable."""
-        outcomes: list[dict[str, Any]] = []
-        for some in _portions(rows):
-            told = await self._batch([text for _, text in some], patience, alone=True)
-            numbers = [number for number, _ in some]
-            refused = {
-                number: outcome["why"]
-                for number, outcome in zip(numbers, told, strict=True)
-                if outcome["outcome"] in REFUSED
-            }
-            buffer.settle(numbers, refused)
-            outcomes += told
-        return outcomes
-
-    async def _batch(
-        self, texts: Sequence[str], patience: float, *, alone: bool = False
-    ) -> list[dict[str, Any]]:
-        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
-        body = f'{{"records": [{", ".join(texts)}]}}'
-        answer = await self._exchange("POST", "/feedback/batch", body, patience)
-        status = answer.status_code
-        if len(texts) > 1 and (status == 413 or (alone and status in NEVER)):
-            half = len(texts) // 2  # too large for this server, or with a bad record
-            first = await self._batch(texts[:half], patience, alone=alone)
-            return first + await self._batch(texts[half:], patience, alone=alone)
-        if alone and len(texts) == 1 and status in NEVER:
-            return [{"outcome": UNDELIVERABLE, "status": status, "why": str(_refusal(answer))}]
-        if status >= 300:
-            raise _refusal(answer)
-        found: list[dict[str, Any]] = answer.json()["outcomes"]
-        return found
-
-
-class _Blocking(AsyncClient):
-    """A client whose calls never wait for an event loop."""
-
-    _connections = httpx.Client
-    _sleep = time.sleep
-
-
-async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The result of a call, which is awaited where it must be."""
-    result = call(*args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
-
 
 def _finished(
     method: Callable[Concatenate[AsyncClient, Parameters], Coroutine[Any, Any, Result]],
@@ -384,7 +379,7 @@ def _finished(
     @functools.wraps(method)
     def finished(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            getattr(self._calls, method.__name__)(*args, **kwargs).send(None)
+            method(cast("Any", self), *args, **kwargs).send(None)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         raise AssertionError("a client without async must not wait for an event loop")
@@ -392,7 +387,7 @@ def _finished(
     return finished
 
 
-class Client:
+class Client(_Connected):
     """A client without `async`; a context manager.
 
     Args:
@@ -406,21 +401,8 @@ class Client:
         transport: a transport of httpx, such as one with your own certificate; None: the default.
     """
 
-    def __init__(
-        self,
-        url: str,
-        learner: str,
-        *,
-        token: str | None = None,
-        patience: float = 30.0,
-        timeout: float = 10.0,
-        buffer: str | os.PathLike[str] | None = None,
-        transport: Any = None,
-    ) -> None:
-        self._calls = _Blocking(
-            url, learner, token=token, patience=patience, timeout=timeout, buffer=buffer,
-            transport=transport,
-        )  # fmt: skip
+    _connections = httpx.Client
+    _sleep = time.sleep
 
     begin = _finished(AsyncClient.begin)
     decide = _finished(AsyncClient.decide)
@@ -434,16 +416,6 @@ class Client:
     add_action = _finished(AsyncClient.add_action)
     retire = _finished(AsyncClient.retire)
     close = _finished(AsyncClient.close)
-
-    @property
-    def undelivered(self) -> int:
-        """The number of records in the buffer that are not sent yet."""
-        return self._calls.undelivered
-
-    @property
-    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
-        """The records that the server has refused, and why; they stay in the buffer."""
-        return self._calls.set_aside
 
     def __enter__(self) -> Self:
         return self
