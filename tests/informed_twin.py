@@ -127,8 +127,7 @@ class InformedTwin:
             Q = np.zeros((S, A))
             for s in range(S):
                 for a in range(A):
-                    mean, deviation = self.next_value(h, s, a, V, pend[h, s, a])
-                    Q[s, a] = costs[h, s, a] + mean - 0.2 * deviation
+                    Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V, pend[h, s, a])
             Q = np.clip(Q, 0, H - h)
             for s in range(S):
                 best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
@@ -137,16 +136,16 @@ class InformedTwin:
         return policy
 
     def next_value(self, h, s, a, V, pend):
-        """Mean and deviation of the estimate; an unvisited state has the value 0."""
+        """The mean next value; an unvisited state has the value 0."""
         if self.known is not None:
-            return self.known[h, s, a] @ V, 0.0
+            return self.known[h, s, a] @ V
         n = self.counts(h)[s, a]
         if not n.any():
-            return V.mean() * pend / (1 + pend), 0.0
+            return V.mean() * pend / (1 + pend)
         everywhere = self.n.sum((0, 2, 3)) > 0
         new = 0.0 if everywhere.all() else 0.01
         p = (n + 0.05 / len(V)) / (n.sum() + 0.05 + new)
-        return p @ V, math.sqrt(max(p @ V**2 - (p @ V) ** 2, 0) / (n.sum() + pend + 1.05))
+        return p @ V
 
     def reach(self, policy):
         mass, found = self.problem.start_probabilities, []

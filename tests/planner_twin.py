@@ -18,7 +18,7 @@ class PlannerTwin:
         self.problem, self.known, self.seed = problem, known, seed
         H = problem.horizon
         self.keeps = KEEPS if changing else KEEPS[:1]
-        self.rate = min(0.08, max(0.01, 0.1 / H)) if changing else 0.0
+        self.rate = min(0.08, 0.1 / H) if changing else 0.0
         self.patience, self.fruitless = 100, 0
         # memory -> {(s, a) or (h, s, a): [sum, weight]}
         self.memories = [{} for _ in self.keeps] + [{}]
@@ -158,11 +158,11 @@ class PlannerTwin:
         if not seen:
             return V.mean() * pend / (1 + pend), 0.0
         n = sum(seen.values())
-        p = np.full(len(V), 0.05 / len(V))
+        p = np.zeros(len(V))
         for state, number in seen.items():
-            p[state] += number
-        p /= n + 0.05
-        return p @ V, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1.05)
+            p[state] = number / n
+        mean = (n * p @ V + 0.05 * V.mean()) / (n + 0.05)
+        return mean, max(p @ V**2 - (p @ V) ** 2, 0) / (n + pend + 1)
 
     def visits(self, policy):
         H, S, _ = self.problem.shape

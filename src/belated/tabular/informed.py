@@ -3,9 +3,9 @@
     1  when an episode begins:
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
            weighted in every cell by their past errors                            (beliefs)
-    3      the plan: Q = cost + next value - OPTIMISM * deviation of the next value, clipped to
-           [0, steps left], backwards; an unvisited row ends the episode, unless a visit is pending,
-           and a visited one with a small probability                             (deep_planning)
+    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited row
+           ends the episode, unless a visit is pending, and a visited one with a small probability
+                                                                                  (deep_planning)
     4      average the policies of regret matching+ and of the plan with weights proportional to
            exp(l), without one at the smallest weight, and play that
     5      remember the two policies and the predictions of the memories
@@ -61,8 +61,6 @@ KEEP_SCORES = 0.995
 """The factor by which each arrival discounts the log weights of regret matching+ and the plan."""
 HANDICAP = 0.1
 """The cost per step added for regret matching+, so that it plays only if it is clearly better."""
-OPTIMISM = 0.2
-"""Optimism, in standard deviations of the next value."""
 NEW = 0.01
 """The prior weight of an unvisited next state in every visited row, in visits."""
 
@@ -87,7 +85,7 @@ class Suggested(NamedTuple):
 
 
 class InformedPlanner(Learner[Suggested]):
-    """An optimistic plan for expected costs, with regret matching+ in reserve; full information.
+    """A plan for expected costs, with regret matching+ in reserve; full information.
 
     Args:
         problem: states, actions, horizon, start, and whether the dynamics are homogeneous.
@@ -207,7 +205,7 @@ class InformedPlanner(Learner[Suggested]):
         return played, suggested
 
     def _plan(self, expected: Floats) -> Floats:
-        """The optimistic plan for expected costs (1, C)."""
+        """The plan for expected costs (1, C); only unvisited rows and states are explored."""
         H, S, A = self.problem.shape
         if self._model.counts is not None:
             visits = self._model.counts.visits
@@ -216,7 +214,7 @@ class InformedPlanner(Learner[Suggested]):
         policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
         draws = generator(self._seed, self.begun).random((H, S))
         certain = frozen(np.zeros(costs.shape))
-        deep_planning.plan(self._rows, self._trust, costs, certain, OPTIMISM, draws, policy)
+        deep_planning.plan(self._rows, self._trust, costs, certain, 0.0, draws, policy)
         return frozen(policy)
 
     def _weight(self) -> float:

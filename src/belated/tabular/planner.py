@@ -63,8 +63,8 @@ NONE_SAID: Floats = frozen(np.zeros(0))
 
 
 def probe_rate(horizon: int) -> float:
-    """The share of episodes that are probes, from 8 % for arms to 1 % for ten steps."""
-    return min(0.08, max(0.01, 0.1 / horizon))
+    """The share of episodes that are probes: a tenth of a step per episode, at most 8 %."""
+    return min(0.08, 0.1 / horizon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from belated.core.compiled import njit
 from belated.tabular.kernels.planning import Rows
 
 PRIOR = 0.05
-"""The prior weight of a uniform next state in every row, in visits."""
+"""The prior weight of a uniform next state in the mean of every row, in visits."""
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 ROUNDING = 1e-9
@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 class Trust(NamedTuple):
     """Weights of a row: next value = near * observed mean + far * mean over all states.
 
-    near, far: (T, S, A). spread: (T, S, A), the factor of the variance of the next value.
+    near, far: (T, S, A). spread: (T, S, A), the factor of the observed variance of the next value.
     """
 
     near: Floats
@@ -50,7 +50,7 @@ def trust(visits: Ints, pending: Floats, new: float, made: Trust) -> None:
                 if n > 0:
                     near[t, s, a] = n / (n + PRIOR + new)
                     far[t, s, a] = PRIOR / (n + PRIOR + new)
-                    spread[t, s, a] = 1.0 / (n + coming + PRIOR + 1.0)
+                    spread[t, s, a] = 1.0 / (n + coming + 1.0)
                 else:
                     near[t, s, a] = 0.0
                     far[t, s, a] = coming / (1.0 + coming)
@@ -82,27 +82,23 @@ def plan(
     for h in range(H - 1, -1, -1):
         t, c = min(h, T - 1), min(h, costs.shape[0] - 1)
         succ, prob, left = successors[t], probabilities[t], float(H - h)
-        # stage 1: first and second moment of the next value under a uniform next state
-        mean, square = 0.0, 0.0
+        # stage 1: the next value under a uniform next state
+        mean = 0.0
         for s in range(S):
             mean += after[s]
-            square += after[s] * after[s]
-        mean, square = mean / S, square / S
+        mean /= S
         for s in range(S):
             lowest, chosen = np.inf, 0
             for a in range(A):
-                # stage 2: moments of the next value; its variance times spread is added
+                # stage 2: observed moments of the next value; its variance times spread is added
                 first, second = 0.0, 0.0
                 for w in range(W):
                     p = prob[s, a, w]
                     v = after[np.uint32(succ[s, a, w])]
                     first += p * v
                     second += p * v * v
+                u = variances[c, s, a] + max(second - first * first, 0.0) * spread[t, s, a]
                 first = near[t, s, a] * first + far[t, s, a] * mean
-                u = variances[c, s, a]
-                if spread[t, s, a] > 0.0:
-                    second = near[t, s, a] * second + far[t, s, a] * square
-                    u += max(second - first * first, 0.0) * spread[t, s, a]
                 # stage 3: Q, clipped; V is the least Q
                 q = costs[c, s, a] + first - optimism * math.sqrt(u)
                 values[a] = min(max(q, 0.0), left)
