@@ -279,7 +279,7 @@ delays = {{ kind = "none" }}
 name = "fine"
 [[cases]]
 name = "broken"
-delays = {{ kind = "trace", delays = "{trace}" }}
+delays = {{ kind = "trace", delays = {{ file = "{trace}" }} }}
 [[agents]]
 name = "A"
 kind = "oppo"

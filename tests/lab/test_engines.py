@@ -66,7 +66,7 @@ needs_ray = pytest.mark.skipif(
 def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path, monkeypatch):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
-    cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
+    cases = (Case("fine"), Case("broken", delays=part("trace", delays={"file": trace})))
     experiment = dataclasses.replace(SMALL, cases=cases)
     run(experiment, tmp_path / "one", jobs=2)
     unlink_before_the_runs(trace, monkeypatch)
@@ -224,7 +224,7 @@ def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):
 def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path, monkeypatch):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
-    cases = (Case("fine"), Case("broken", delays=part("trace", delays=str(trace))))
+    cases = (Case("fine"), Case("broken", delays=part("trace", delays={"file": trace})))
     experiment = dataclasses.replace(SMALL, cases=cases, seeds=1)
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
@@ -302,7 +302,7 @@ def wanted(pipe):
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     pipe = tmp_path / "delays.csv"
     os.mkfifo(pipe)
-    waits = dataclasses.replace(SMALL, delays=part("trace", delays=str(pipe)))
+    waits = dataclasses.replace(SMALL, delays=part("trace", delays={"file": pipe}))
     with killing(10**9, lambda: wanted(pipe)):
         (outcome,) = outcomes_of(waits, waits.tasks()[:1], jobs=1)
     assert outcome.result is None
@@ -313,7 +313,7 @@ def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
 def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
     pipe = tmp_path / "delays.csv"
     os.mkfifo(pipe)
-    cases = (Case("waits", delays=part("trace", delays=str(pipe))), Case("fine"))
+    cases = (Case("waits", delays=part("trace", delays={"file": pipe})), Case("fine"))
     experiment = dataclasses.replace(SMALL, cases=cases, agents=SMALL.agents[:1], seeds=2)
     with killing(10**9, lambda: wanted(pipe)):
         outcomes = outcomes_of(experiment, experiment.tasks(), jobs=1)
@@ -371,7 +371,7 @@ def test_stopping_early_leaves_no_process_behind():
 
 
 def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
-    wrong = dataclasses.replace(SMALL, delays=part("trace", delays=str(tmp_path / "none.csv")))
+    wrong = dataclasses.replace(SMALL, delays=part("trace", delays={"file": tmp_path / "none.csv"}))
     with pytest.raises(ValueError, match=r"none\.csv"):
         run(wrong, tmp_path / "out", jobs=2)
     assert not (tmp_path / "out").exists()

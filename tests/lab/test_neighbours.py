@@ -319,7 +319,7 @@ OWN = Experiment(
     ),
     cases=(
         Case("one", environment=part("gymnasium", env="mine:Lake-v0", horizon=3)),
-        Case("two", delays=part("trace", delays="C:/a.csv")),
+        Case("two", delays=part("trace", delays={"file": "C:/a.csv"})),
     ),
 )
 

@@ -222,7 +222,7 @@ def test_a_kind_alone_is_a_part_without_parameters():
 
 def test_the_files_of_recorded_delays_are_beside_the_specification(tmp_path, monkeypatch):
     """They are found from any directory; the copy among the results means the same."""
-    inside = 'otherwise = { kind = "trace", delays = "data/waits.csv", repeat = true }'
+    inside = 'otherwise = { kind = "trace", delays = { file = "data/waits.csv" }, repeat = true }'
     text = GOOD.replace('otherwise = { kind = "geometric", mean = 2 }', inside)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "waits.csv").write_text("waited\n3\n0\nnever\n")
@@ -249,14 +249,14 @@ name = "files"
 episodes = 5
 seeds = 1
 environment = { kind = "chain" }
-delays = { kind = "trace", delays = "one.csv", repeat = true }
+delays = { kind = "trace", delays = { file = "one.csv" }, repeat = true }
 agents = [{ name = "OPPO", kind = "oppo", transitions = "known" }]
 """
     (tmp_path / "mine.toml").write_text(text)
     title = experiments.title(toml.read(tmp_path / "mine.toml"))
     assert "delays trace (delays = one.csv, repeat = true)" in title
     (tmp_path / "mine.toml").write_text(
-        f'{text}[sweep]\n"delays.delays" = ["one.csv", "two.csv"]\n'
+        f'{text}[sweep]\n"delays.delays" = [{{ file = "one.csv" }}, {{ file = "two.csv" }}]\n'
     )
     experiment = toml.read(tmp_path / "mine.toml")
     rehearse(experiment)
@@ -268,7 +268,7 @@ name = "filed"
 episodes = 4
 seeds = 1
 environment = { kind = "chain", horizon = 3 }
-delays = { kind = "trace", delays = "data/waits.csv", repeat = true }
+delays = { kind = "trace", delays = { file = "data/waits.csv" }, repeat = true }
 agents = [{ name = "OPPO", kind = "oppo", transitions = "known" }]
 """
 
@@ -282,14 +282,14 @@ def project(directory, text=FILED):
 
 @pytest.mark.parametrize("how", ["file", "sweep", "python"])
 def test_a_project_that_is_moved_is_the_same_and_other_data_are_another(tmp_path, monkeypatch, how):
-    text = FILED if how != "sweep" else f'{FILED}[sweep]\n"delays.delays" = ["data/waits.csv"]\n'
+    text = FILED if how != "sweep" else f'{FILED}[sweep]\n"delays.delays" = [{{ file = "data/waits.csv" }}]\n'
     old = project(tmp_path / "old", text)
     new = tmp_path / "elsewhere" / "new"
 
     def work(where):
         monkeypatch.chdir(where)
         if how == "python":
-            waits = part("trace", delays="data/waits.csv", repeat=True)
+            waits = part("trace", delays={"file": "data/waits.csv"}, repeat=True)
             return execute(dataclasses.replace(toml.loads(FILED), delays=waits), "out", engine=HERE)
         return execute(toml.read(where / "mine.toml"), where / "out", engine=HERE)
 
@@ -327,11 +327,12 @@ def test_the_specification_among_the_results_runs_only_with_its_data(tmp_path):
         ("{ file = 3 }", "mine.toml: file must be a path, got 3"),
         ('{ file = "x.csv", sha256 = "abc" }', "mine.toml: sha256 must be 64 letters from 0 to f"),
         ('{ file = "x.csv", md5 = "abc" }', "delays.delays must be a plain value"),
-        ('"nowhere.csv"', "nowhere.csv: No such file"),
+        ('{ file = "nowhere.csv" }', "nowhere.csv: No such file"),
+        ('"data/waits.csv"', 'delays must be numbers, or { file = "data/waits.csv" }, got'),
     ],
 )
 def test_files_that_cannot_be_are_named(given, message):
-    text = FILED.replace('"data/waits.csv"', given)
+    text = FILED.replace('{ file = "data/waits.csv" }', given)
     with pytest.raises(ValueError, match=message):
         rehearse(toml.loads(text, "mine.toml"))
 
@@ -339,7 +340,7 @@ def test_files_that_cannot_be_are_named(given, message):
 def test_files_with_the_same_content_can_be_swept(tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.csv").write_text("waited\n3\n")
-    swept = f'{FILED}[sweep]\n"delays.delays" = ["one.csv", "two.csv"]\n'
+    swept = f'{FILED}[sweep]\n"delays.delays" = [{{ file = "one.csv" }}, {{ file = "two.csv" }}]\n'
     experiment = toml.loads(swept, directory=tmp_path)
     assert experiment.case_names() == ["delays.delays = one.csv", "delays.delays = two.csv"]
     with pytest.raises(ValueError, match=r"different values, got one\.csv twice"):

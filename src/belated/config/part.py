@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ class Part:
 
     def replaced(self, name: str, value: Any) -> Part:
         """The part with another value of a parameter."""
-        values = {**self.values, name: _parameter(self.kind, name, value)}
+        values = {**self.values, name: frozen(value)}
         return Part(self.kind, tuple(sorted(values.items())), self.function)
 
 
@@ -71,31 +70,38 @@ class File:
     path: Path = field(compare=False)
     content: str
 
-    def table(self, directory: Path) -> str | dict[str, str]:
-        """Its entry in a specification in this directory."""
+    def table(self, directory: Path | None = None) -> dict[str, str]:
+        """Its table, as it was given; or with its checksum, in a file in this directory."""
+        if directory is None:
+            return {"file": self.written}
         path = self.written
         if not os.path.isabs(path):
             path = Path(os.path.relpath(self.path, directory.resolve())).as_posix()
-        return path if self.content == str(self.path) else {"file": path, "sha256": self.content}
+        known = {} if self.content == str(self.path) else {"sha256": self.content}
+        return {"file": path, **known}
 
-    def checked(self, key: str) -> str:
+    def checked(self, key: str) -> Path:
         """Its absolute path, if the content is unchanged. key: for the message."""
-        path = str(self.path)
-        if self.content != path and _digest(self.path) not in (path, self.content):
+        if _digest(self.path) not in (str(self.path), self.content):
             raise ValueError(
-                f"{key} must be the file with sha256 {self.content[:12]}..., got {path} with "
+                f"{key} must be the file with sha256 {self.content[:12]}..., got {self.path} with "
                 "another content"
             )
-        return path
+        return self.path
 
 
 Shown = Callable[[File], Any]
-as_written: Shown = attrgetter("written")
+as_written: Shown = File.table
 
 
-def file_at(written: str | Path, directory: Path | None = None, sha256: str = "") -> File:
-    """The file of a path that is relative to a directory, by default the current one."""
-    path = (directory or Path()).resolve() / written
+def file_at(given: Mapping[str, Any], directory: Path) -> File:
+    """The file of a table { file = ... }, with a path that is relative to the directory."""
+    written, sha256 = given["file"], str(given.get("sha256", ""))
+    if not isinstance(written, str | Path):
+        raise ValueError(f"file must be a path, got {checks.show(written)}")
+    if not re.fullmatch("([0-9a-f]{64})?", sha256):
+        raise ValueError(f"sha256 must be 64 letters from 0 to f, got {checks.show(sha256)}")
+    path = directory.resolve() / written
     return File(str(written), path, sha256 or _digest(path))
 
 
@@ -108,46 +114,23 @@ def _digest(path: Path) -> str:
 
 
 def located(value: Any, directory: Path) -> Any:
-    """The same table, with files in place of paths, which are relative to the directory.
-
-    Paths of `trace` are files, and so are paths that are swept for it.
-    """
+    """The same value, with files in place of their tables; paths are relative to the directory."""
     if isinstance(value, list):
         return [located(item, directory) for item in value]
     if not isinstance(value, Mapping):
         return value
     if "file" in value and FILE.issuperset(value):
-        path, sha256 = value["file"], value.get("sha256", "")
-        if not isinstance(path, str):
-            raise ValueError(f"file must be a path, got {checks.show(path)}")
-        if not re.fullmatch("([0-9a-f]{64})?", str(sha256)):
-            raise ValueError(f"sha256 must be 64 letters from 0 to f, got {checks.show(sha256)}")
-        return file_at(path, directory, sha256)
-    found = {name: located(item, directory) for name, item in value.items()}
-    for name, item in found.items():
-        if is_file(value.get("kind"), name, item):
-            found[name] = file_at(item, directory)
-        elif name.endswith(".delays") and isinstance(item, list):
-            found[name] = [file_at(v, directory) if isinstance(v, str) else v for v in item]
-    return found
-
-
-def is_file(kind: object, name: str, value: object) -> bool:
-    """Whether a parameter of a kind is the path of a file to read."""
-    return kind == "trace" and name == "delays" and isinstance(value, str | Path)
+        return file_at(value, directory)
+    return {name: located(item, directory) for name, item in value.items()}
 
 
 def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
     """Make a part from a kind, or from a function of your own, and its parameters."""
-    given = tuple((n, _parameter(kind, n, value)) for n, value in sorted(parameters.items()))
+    given = tuple((name, frozen(value)) for name, value in sorted(parameters.items()))
     if not callable(kind):
         return Part(kind, given)
     name = function_name(kind)
     return Part(name, given, kind if MARK in name else None)
-
-
-def _parameter(kind: object, name: str, value: Any) -> Any:
-    return file_at(value) if is_file(kind, name, value) else frozen(value)
 
 
 def frozen(value: Any) -> Any:
@@ -157,8 +140,8 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     if isinstance(value, Mapping):
-        if "file" in value and FILE.issuperset(value):
-            return located(value, Path())
+        value = located(value, Path())
+    if isinstance(value, Mapping):
         others = {name: item for name, item in value.items() if name != "kind"}
         return part(value.get("kind", ""), **others)
     return part(value) if callable(value) else value

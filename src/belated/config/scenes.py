@@ -142,16 +142,18 @@ def flights() -> delays.DelayModel:
     return delays.from_times(scheduled, scheduled + waited, repeat=True)
 
 
-def trace(delays: Sequence[float] | str, repeat: bool = False) -> Recorded:
-    """Recorded delays in episodes, in their order: a list, or a CSV file of one column.
+def trace(delays: Sequence[float] | Path, repeat: bool = False) -> Recorded:
+    """Recorded delays in episodes: a list, or a CSV file of one column, { file = "delays.csv" }.
 
     Empty cells, "NA" and "never" mean lost feedback.
 
     Args:
-        delays: the delays, or the path of the file.
+        delays: the delays in their order, or the file.
         repeat: whether to start again at the end of the trace.
     """
-    if not isinstance(delays, str | Path):
+    if isinstance(delays, str):
+        raise ValueError(f'delays must be numbers, or {{ file = "{delays}" }}, got {delays!r}')
+    if not isinstance(delays, Path):
         return recorded(delays, repeat=repeat)
     import polars as pl  # noqa: PLC0415
 

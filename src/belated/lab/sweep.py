@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from belated.config.part import File, Part, as_part, file_at, frozen, is_file, shown
+from belated.config.part import File, Part, as_part, frozen, shown
 from belated.config.registry import Inner, Registry, accepted, quoted, with_defaults
 from belated.core import checks
 from belated.lab.names import slug
@@ -88,8 +88,6 @@ def axes_of(given: object) -> Axes:
                 f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
                 f"got {checks.show(values)}"
             )
-        if str(path).endswith(".delays"):
-            listed = tuple(file_at(v) if is_file("trace", "delays", v) else v for v in listed)
         named = [(value, isinstance(value, File) and shown(value)) for value in listed]
         twice = [value for i, value in enumerate(listed) if named[i] in named[:i]]
         if twice:

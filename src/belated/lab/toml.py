@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tomli_w
 
-from belated.config.part import File, Part, as_written, located, shown
+from belated.config.part import File, Part, located, shown
 from belated.config.registry import imported
 from belated.core import checks
 from belated.lab.spec import Experiment, from_table, to_table
@@ -39,8 +39,8 @@ def dumps(experiment: Experiment, directory: Path | None = None) -> str:
     directory: the directory for the text. Paths of files are then relative to it, with checksums of
     their contents; without it they stay as written.
     """
-    show = as_written if directory is None else partial(File.table, directory=directory)
-    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(to_table(experiment, show)))
+    table = to_table(experiment, partial(File.table, directory=directory))
+    text = NUMBERS.sub(_on_one_line, tomli_w.dumps(table))
     return "".join(c if c.isprintable() or c == "\n" else f"\\U{ord(c):08x}" for c in text)
 
 
