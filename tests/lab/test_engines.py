@@ -286,24 +286,29 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
     assert all(o.result is not None for o in outcomes)
 
 
+def stuck(begun):
+    """Delays that are never drawn: a worker notes that it has begun, and waits to be killed."""
+
+    def wait():
+        begun.touch()
+        time.sleep(10 * LIMIT)
+
+    return part(wait)
+
+
 @contextlib.contextmanager
-def wanted(pipe):
-    """Whether a run waits to read its delays from a named pipe; it waits until the context ends."""
-    try:
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # it has no reader
-        yield False
-        return
-    yield True
-    os.close(descriptor)
+def noted(begun):
+    """Whether a worker waits to be killed."""
+    found = begun.exists()
+    begun.unlink(missing_ok=True)
+    yield found
 
 
 @pytest.mark.long
 def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
-    pipe = tmp_path / "delays.csv"
-    os.mkfifo(pipe)
-    waits = dataclasses.replace(SMALL, delays=part("trace", delays={"file": pipe}))
-    with killing(10**9, lambda: wanted(pipe)):
+    begun = tmp_path / "begun"
+    waits = dataclasses.replace(SMALL, delays=stuck(begun))
+    with killing(10**9, lambda: noted(begun)):
         (outcome,) = outcomes_of(waits, waits.tasks()[:1], jobs=1)
     assert outcome.result is None
     assert outcome.reason.startswith("its worker died 3 times (TerminatedWorkerError: A worker")
@@ -311,11 +316,10 @@ def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
 
 @pytest.mark.long
 def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
-    pipe = tmp_path / "delays.csv"
-    os.mkfifo(pipe)
-    cases = (Case("waits", delays=part("trace", delays={"file": pipe})), Case("fine"))
+    begun = tmp_path / "begun"
+    cases = (Case("waits", delays=stuck(begun)), Case("fine"))
     experiment = dataclasses.replace(SMALL, cases=cases, agents=SMALL.agents[:1], seeds=2)
-    with killing(10**9, lambda: wanted(pipe)):
+    with killing(10**9, lambda: noted(begun)):
         outcomes = outcomes_of(experiment, experiment.tasks(), jobs=1)
     finished = {o.task.name: o.result is not None for o in outcomes}
     assert finished == {

@@ -282,7 +282,8 @@ def project(directory, text=FILED):
 
 @pytest.mark.parametrize("how", ["file", "sweep", "python"])
 def test_a_project_that_is_moved_is_the_same_and_other_data_are_another(tmp_path, monkeypatch, how):
-    text = FILED if how != "sweep" else f'{FILED}[sweep]\n"delays.delays" = [{{ file = "data/waits.csv" }}]\n'
+    swept = '[sweep]\n"delays.delays" = [{ file = "data/waits.csv" }]\n'
+    text = FILED if how != "sweep" else FILED + swept
     old = project(tmp_path / "old", text)
     new = tmp_path / "elsewhere" / "new"
 

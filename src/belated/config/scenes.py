@@ -158,7 +158,7 @@ def trace(delays: Sequence[float] | Path, repeat: bool = False) -> Recorded:
     import polars as pl  # noqa: PLC0415
 
     try:
-        (column,) = pl.read_csv(delays, null_values=["NA", "never"]).get_columns()
+        (column,) = pl.read_csv(str(delays), null_values=["NA", "never"]).get_columns()
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise ValueError(f"delays must be a file of one column, got {delays}: {error}") from None
     return recorded(column.to_numpy(), repeat=repeat)
