@@ -44,8 +44,7 @@ UNTUNED = Parameters(1.0, 1.0, 1.0)
 
 def _number(told: RunBrief, name: str, value: Any) -> Any:
     """A parameter, with a number in place of a word."""
-    worded = isinstance(value, str) and name in ASKED
-    return told.said(name, value) if worded else value
+    return told.said(name, value) if isinstance(value, str) and name in ASKED else value
 
 
 def _numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,8 +224,7 @@ def recommended(
         return cast(Agent, recommend(told.problem, silence=told.silence, seed=seed))
     known = None if transitions is None else transitions(told)
     given = {"information": told.information, "transitions": known, "paths": told.paths}
-    made: Agent = recommend(told.problem, aim=aim, seed=seed, **given)
-    return made
+    return cast(Agent, recommend(told.problem, aim=aim, seed=seed, **given))
 
 
 def _of_room(homes: Mapping[str, str], room: str) -> dict[str, Maker]:

@@ -91,7 +91,6 @@ class File:
 
 
 Shown = Callable[[File], Any]
-as_written: Shown = File.table
 
 
 def file_at(given: Mapping[str, Any], directory: Path) -> File:
@@ -166,12 +165,12 @@ def as_part(value: Any) -> Any:
     return Part(value) if isinstance(value, str) else value
 
 
-def table(made: Part, show: Shown = as_written) -> dict[str, Any]:
+def table(made: Part, show: Shown = File.table) -> dict[str, Any]:
     """The table that describes a part; the inverse of `read`. show: see `plain`."""
     return {"kind": made.kind, **{name: plain(value, show) for name, value in made.parameters}}
 
 
-def plain(value: Any, show: Shown = as_written) -> Any:
+def plain(value: Any, show: Shown = File.table) -> Any:
     """A parameter in the form of a specification; the inverse of `frozen`.
 
     show: the representation of a file, by default its path as written.

@@ -68,24 +68,38 @@ def check(key: str, made: object, registry: Registry) -> None:
 
     A `module:function` is not imported here, so that results can be read without it.
     """
-    if not isinstance(made, Part):
-        raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
-    if not made.own:
-        if made.kind == "":
-            raise ValueError(f"{key}.kind is required: one of {quoted(registry.kinds)}")
-        checks.choice(f"{key}.kind", made.kind, registry.kinds)
-        _check_parameters(key, made, registry.kinds[made.kind])
-    for name, value, inside in _inside(made, registry):
-        if inside is None and isinstance(value, Part):
-            raise ValueError(f"{key}.{name} must be a plain value, got {checks.show(value)}")
-        if inside is not None and isinstance(value, tuple):
-            for i, item in enumerate(value):
-                check(f"{key}.{name}[{i}]", item, inside)
-        elif inside is not None:
-            check(f"{key}.{name}", value, inside)
+    for place, one, kinds in nested(key, made, registry):
+        if not isinstance(one, Part):
+            raise ValueError(f"{place} must be a table with a kind, got {checks.show(one)}")
+        if not one.own:
+            if one.kind == "":
+                raise ValueError(f"{join(place, 'kind')} is required: one of {quoted(kinds.kinds)}")
+            checks.choice(join(place, "kind"), one.kind, kinds.kinds)
+            _check_parameters(place, one, kinds.kinds[one.kind])
+        for name, value, inside in inside_of(one, kinds):
+            if inside is None and isinstance(value, Part):
+                given = checks.show(value)
+                raise ValueError(f"{join(place, name)} must be a plain value, got {given}")
 
 
-def _inside(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry | None]]:
+def join(key: str, name: str) -> str:
+    """The key of a parameter of the part with this key; an agent of a file has none."""
+    return f"{key}.{name}" if key else name
+
+
+def nested(key: str, value: Any, registry: Registry) -> Iterator[tuple[str, Any, Registry]]:
+    """A part and all parts inside, outer ones first, each with its key and its registry."""
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from nested(f"{key}[{i}]", item, registry)
+        return
+    yield key, value, registry
+    for name, item, inside in inside_of(value, registry) if isinstance(value, Part) else ():
+        if inside is not None:
+            yield from nested(join(key, name), item, inside)
+
+
+def inside_of(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry | None]]:
     """The parameters of a part, with the registry of each that is a part.
 
     For a `module:function` any table is a part, and any text a plain value.
@@ -103,10 +117,10 @@ def _check_parameters(key: str, made: Part, maker: Maker, handed: int = 0) -> No
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
     for name, value in made.parameters:
         if name not in allowed and not any_name:
-            raise unknown_key(f"{key}.{name}", value, repr(made.kind), allowed)
+            raise unknown_key(join(key, name), value, repr(made.kind), allowed)
     for name, parameter in allowed.items():
         if parameter.default is parameter.empty and name not in made.values:
-            raise ValueError(f"{key}.{name} is required for kind {made.kind!r}")
+            raise ValueError(f"{join(key, name)} is required for kind {made.kind!r}")
 
 
 def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
@@ -119,11 +133,12 @@ def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in parameters if p.kind in named}
 
 
-def with_defaults(made: Part, registry: Registry) -> dict[str, Any]:
-    """The parameters of a part by name, with the defaults of those that are not given."""
+def with_defaults(made: Part, registry: Registry) -> Part:
+    """The part with the defaults of the parameters that are not given."""
     allowed = {} if made.own else accepted(registry.kinds[made.kind])
-    defaults = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
-    return defaults | made.values
+    found = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
+    parts = {name: v.part if isinstance(v, Inner) else v for name, v in found.items()}
+    return Part(made.kind, tuple((parts | made.values).items()), made.function)
 
 
 def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> ValueError:
@@ -168,7 +183,8 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
     Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
     the key.
     """
-    maker = _imported(key, made, registry) if made.own else registry.kinds[made.kind]
+    maker = made.function or registry.kinds.get(made.kind)
+    maker = maker or imported(f"{key}.kind", made.kind, registry.kinds)
     parameters = inspect.signature(maker).parameters.values()
     handed = given if made.own else given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
     if made.own:
@@ -184,7 +200,7 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
 
     values = {
         name: argument(f"{key}.{name}", value, inside or registry)
-        for name, value, inside in _inside(made, registry)
+        for name, value, inside in inside_of(made, registry)
     }
     try:
         return maker(*handed, **values)
@@ -196,23 +212,16 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
         raise PartError(f"{key}: {error}") from None
 
 
-def _imported(key: str, made: Part, registry: Registry) -> Maker:
-    """The function behind `module:function`."""
-    if made.function is not None:
-        return made.function
-    if MARK in made.kind:
-        raise ValueError(
-            f"{key}.kind {made.kind!r} is a function of the session that ran this; give the "
-            "function to lab.run again, or put it into a module"
-        )
-    return imported(f"{key}.kind", made.kind, registry.kinds)
-
-
 def imported(key: str, name: str, known: Iterable[str]) -> Maker:
     """The function that `module:function` names; the current directory is searched too.
 
     known: the other names that are allowed, for the message.
     """
+    if MARK in name:
+        raise ValueError(
+            f"{key} {name!r} is a function of the session that ran this; give the "
+            "function to lab.run again, or put it into a module"
+        )
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     module, _, function = name.partition(":")

@@ -142,7 +142,7 @@ def flights() -> delays.DelayModel:
     return delays.from_times(scheduled, scheduled + waited, repeat=True)
 
 
-def trace(delays: Sequence[float] | Path, repeat: bool = False) -> Recorded:
+def trace(delays: Sequence[float] | Path | str, repeat: bool = False) -> Recorded:
     """Recorded delays in episodes: a list, or a CSV file of one column, { file = "delays.csv" }.
 
     Empty cells, "NA" and "never" mean lost feedback.

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Any
+from unittest.mock import patch
 
 import joblib
 from joblib.externals.loky import get_reusable_executor
@@ -136,7 +137,8 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     elif engine == "dask":
         yield {"backend": "dask", "scheduler_host": os.environ.get("DASK_SCHEDULER_ADDRESS")}
     else:
-        with _environment({"PYTHONWARNINGS": "ignore:resource_tracker"}):  # of what a stop leaves
+        # the trackers would warn of what a stop leaves
+        with patch.dict(os.environ, PYTHONWARNINGS="ignore:resource_tracker"):
             for tracker in (resource_tracker, loky_tracker):
                 tracker.ensure_running()  # started later, they would unblock Ctrl-C
         try:
@@ -165,7 +167,7 @@ def _end_with(parent: int) -> None:
 def _ray(jobs: int) -> Iterator[None]:
     """Connect to the Ray cluster at RAY_ADDRESS, else start one here, unless there is one."""
     address = os.environ.get("RAY_ADDRESS")
-    with _environment({} if address else QUIET):
+    with patch.dict(os.environ, {} if address else QUIET):
         try:
             ray: Any = import_module("ray")
             backend: Any = import_module("ray.util.joblib.ray_backend").RayBackend
@@ -208,18 +210,3 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if port.isdecimal():  # "auto" and other forms are Ray's to understand
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set environment variables temporarily."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

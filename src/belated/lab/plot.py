@@ -34,7 +34,8 @@ from belated.lab.figures.style import STYLE, Layout, Sheet, entitle, grid, legen
 from belated.lab.names import is_math
 from belated.lab.results import Results
 
-WHAT = ("cost", "regret")
+WHAT = {"cost": "value", "regret": "regret"}
+"""What can be drawn over time, and its column."""
 OWN: dict[Any, Any] = {"text.parse_math": True}
 """In your own titles and labels `$...$` is mathematics."""
 
@@ -195,8 +196,7 @@ def panels(
     scenes = list(_scenes(results, cases))
     names = list(dict.fromkeys(name for _, rows in scenes for name in rows["agent"].unique(
         maintain_order=True)))  # fmt: skip
-    for agent in (*(agents or ()), *(labels or ())):
-        checks.choice("agents" if agent in (agents or ()) else "labels", agent, names)
+    style_of.chosen(names, layout)
     across = checks.integer("columns", columns, 1) if columns else min(3, len(scenes))
     with matplotlib.rc_context(layout.style):
         figure, places = grid(len(scenes), across, layout.width or 7.0, 0.75, share_y=share_y)
@@ -204,8 +204,7 @@ def panels(
             if agents is not None:
                 rows = rows.filter(pl.col("agent").is_in(list(agents)))  # noqa: PLW2901
             if len(rows):
-                curves.paint(axes, names, rows, "value" if what == "cost" else "regret",
-                             curves.block_of(rows, what, layout), None, layout)  # fmt: skip
+                curves.paint(axes, names, rows, WHAT[what], layout)
             entitle(axes, heading, 40)
         for i, axes in enumerate(places):
             axes.set_ylabel("" if i % across else axes.get_ylabel())
@@ -244,8 +243,7 @@ def _over_time(
     rows = rows.filter(pl.col("agent").is_in(style_of.chosen(names, layout)))
     with matplotlib.rc_context(STYLE):
         axes = ax or _axes()
-        block = curves.block_of(rows, "cost" if column == "value" else "regret", layout)
-        curves.paint(axes, names, rows, column, block, None, layout)
+        curves.paint(axes, names, rows, column, layout)
         _label(axes, legend)
     return axes
 

@@ -12,8 +12,8 @@ from belated import config as kinds
 from belated.config import scenes
 from belated.config.agents import COPIES, RESTARTS
 from belated.config.briefing import TUNED, WORDS
-from belated.config.part import Part, as_part, shown
-from belated.config.registry import Inner, Registry, with_defaults
+from belated.config.part import Part, shown
+from belated.config.registry import Registry, inside_of, with_defaults
 from belated.lab import statistics, store, sweep, tables, toml
 from belated.lab.figures.style import Drawing
 from belated.lab.results import Results
@@ -251,19 +251,14 @@ def _values(
     key: str, part: Part, registry: Registry, *, copied: bool = False, restarted: bool = False
 ) -> Iterator[AgentParameter]:
     """All parameters of a part and of the parts inside, with their defaults."""
-    defaults = with_defaults(Part(part.kind), registry)
+    defaults = with_defaults(Part(part.kind), registry).values
     inner = {
         "copied": copied or part.kind in COPIES,
         "restarted": restarted or part.kind in RESTARTS,
     }
     yield (f"{key}kind", part.kind, None, copied)
-    for name, given in (defaults | part.values).items():
-        inside = registry.inside(name)
-        value = given.part if isinstance(given, Inner) else given
-        if inside is not None and not part.own:
-            value = as_part(value)
-        listed = value if isinstance(value, tuple) else (value,)
-        parts = [item for item in listed if isinstance(item, Part)]
+    for name, value, inside in inside_of(with_defaults(part, registry), registry):
+        parts = [v for v in (value if isinstance(value, tuple) else [value]) if isinstance(v, Part)]
         for item in parts:
             yield (f"{key}{name}", item.kind, None, copied)
             yield from _values(f"{key}{name}.", item, inside or registry, **inner)

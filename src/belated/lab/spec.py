@@ -7,14 +7,14 @@ that names the key, the value and what is allowed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import Part, Shown, as_part, as_written, plain, read, table
-from belated.config.registry import Registry, check, structured
+from belated.config.part import File, Part, Shown, plain, read, table
+from belated.config.registry import check, nested, structured
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
@@ -26,8 +26,6 @@ INFORMATION = ("full", "bandit")
 SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
 SELECT_CASES = ("each", "together")
-REGISTRIES = {"environment": kinds.ENVIRONMENTS, "costs": kinds.COSTS, "delays": kinds.DELAYS}
-"""The kinds of the parts that make a scene, by key."""
 kinds.AGENTS.kinds["linear_sampler"] = from_constructor(LinearSampler, "silence")
 """The learner of decisions with features knows the outcome that silence stands for."""
 MOST_EPISODES = 10**8
@@ -48,6 +46,13 @@ class Learner:
     paths: str | None = None
     cases: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        check("", self.agent, kinds.AGENTS)
+        _check_feedback(self)
+        if self.cases is not None and (not isinstance(self.cases, tuple) or not self.cases):
+            raise ValueError(f"cases must be names of cases, got {checks.show(self.cases)}")
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -62,6 +67,9 @@ class Case:
     delays: Part | None = None
     episodes: int | None = None
     information: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_scene(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +137,32 @@ class Experiment:
     against: str | None = None
     sweep: Axes = ()
     select: Select | None = None
-    _learners: tuple[Variant[Learner], ...] = field(init=False, repr=False, compare=False)
-    _cases: tuple[Variant[Case], ...] = field(init=False, repr=False, compare=False)
+    _learners: dict[str, Variant[Learner]] = field(init=False, repr=False, compare=False)
+    _cases: dict[str, Variant[Case]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
         check_line("title", self.title)
         if not isinstance(self.about, str):
             raise ValueError(f"about must be a text, got {checks.show(self.about)}")
-        _check_scene("", self, ("environment", "delays", "episodes"))
+        _check_scene(self)
         checks.integer("seeds", self.seeds, 1, MOST_RUNS)
         checks.integer("first_seed", self.first_seed, 0, MOST_RUNS)
-        _check_feedback("", self)
         if not self.agents:
             raise ValueError("agents must name at least one agent, got none")
+        names = [case.name for case in self.cases]
+        for i, name in enumerate(names):
+            check_name(f"cases[{i}].name", name)
         for i, learner in enumerate(self.agents):
-            _check_learner(f"agents[{i}]", f"agents[{i}].", learner)
-            self._check_cases(f"agents[{i}].cases", learner.cases)
-        check_different("agents", [learner.name for learner in self.agents])
-        for i, case in enumerate(self.cases):
-            _check_case(f"cases[{i}].", case)
-        check_different("cases", [case.name for case in self.cases])
-        self._expand()
-        runs = self.seeds * len(self.learners) * len(self.case_names())
+            for name in learner.cases or ():
+                checks.choice(f"agents[{i}].cases", name, names)
+        checks.fix(self, "sweep", sweep.axes_of(self.sweep))
+        learners, cases = sweep.expanded(self, self.cases or (Case(),), MOST_RUNS)
+        check_different("agents", [variant.item.name for variant in learners])
+        check_different("cases", [variant.item.name for variant in cases])
+        checks.fix(self, "_learners", {variant.item.name: variant for variant in learners})
+        checks.fix(self, "_cases", {variant.item.name: variant for variant in cases})
+        runs = self.seeds * len(learners) * len(cases)
         if runs > MOST_RUNS:
             raise ValueError(
                 f"seeds must make at most {MOST_RUNS} runs, got {self.seeds}, which makes {runs}"
@@ -159,38 +170,18 @@ class Experiment:
         if self.against is not None:
             paths = [path for path, _ in self.sweep]
             checks.choice("against", self.against, (*AGAINST, *paths))
-            if self.against not in paths and len(self._cases) < 2:
+            if self.against not in paths and len(cases) < 2:
                 raise ValueError(
                     f"cases must be at least two to draw them against {self.against}, "
-                    f"got {len(self._cases)}"
+                    f"got {len(self.cases)}"
                 )
         if self.select is not None:
             self._check_select(self.select)
 
-    def _check_cases(self, key: str, names: object) -> None:
-        if names is not None and (not isinstance(names, tuple) or not names):
-            raise ValueError(f"{key} must be names of cases, got {checks.show(names)}")
-        for name in names or ():
-            checks.choice(key, name, [case.name for case in self.cases])
-
-    def _expand(self) -> None:
-        """Make the agents and cases of the sweep, and check them like those given."""
-        object.__setattr__(self, "sweep", sweep.axes_of(self.sweep))
-        learners, cases = sweep.expanded(self, REGISTRIES, kinds.AGENTS, Case(), MOST_RUNS)
-        object.__setattr__(self, "_learners", learners)
-        object.__setattr__(self, "_cases", cases)
-        if self.sweep:
-            for learner in self.learners:
-                _check_learner(f"sweep, {learner.name}", f"sweep, {learner.name}: ", learner)
-            for variant in cases:
-                _check_case(f"sweep, {variant.item.name}: ", variant.item)
-            check_different("sweep", [learner.name for learner in self.learners])
-            check_different("sweep", self.case_names())
-
     def _check_select(self, given: object) -> None:
         if isinstance(given, Mapping):
             given = structured("select", Select, "select", {"seeds": 0, **given})
-            object.__setattr__(self, "select", given)
+            checks.fix(self, "select", given)
         checks.instance("select", given, Select, ", e.g. { seeds = 5 }")
         assert isinstance(given, Select)
         checks.integer("select.seeds", given.seeds, 1)
@@ -200,22 +191,21 @@ class Experiment:
                 f"select.seeds must be less than seeds = {self.seeds}, since the other seeds are "
                 f"those reported on, got {given.seeds}"
             )
-        if not any(variant.at for variant in self._learners):
+        if not any(variant.at for variant in self._learners.values()):
             raise ValueError("select needs a sweep over a parameter of an agent, to select from")
 
     @property
     def learners(self) -> tuple[Learner, ...]:
         """The agents, including every agent of a sweep."""
-        return tuple(variant.item for variant in self._learners)
+        return tuple(variant.item for variant in self._learners.values())
 
     def base(self, learner: str) -> str:
         """The name of the agent that a learner of a sweep was made from."""
-        return next(v.base for v in self._learners if v.item.name == learner)
+        return self._learners[learner].base
 
-    def variants(self, case: str, learner: str) -> list[Variant[Case] | Variant[Learner]]:
-        """The variants that a named case and a learner were made from, with their values."""
-        cases = [v for v in self._cases if v.item.name == case]
-        return [*cases, *(v for v in self._learners if v.item.name == learner)]
+    def variants(self, case: str, learner: str) -> tuple[Variant[Case], Variant[Learner]]:
+        """The variants that a case and a learner were made from, with their values."""
+        return self._cases[case], self._learners[learner]
 
     def at(self, case: str, learner: str) -> dict[str, Any]:
         """The values of a sweep, by path, in a case for a learner."""
@@ -223,15 +213,15 @@ class Experiment:
 
     def case_names(self) -> list[str]:
         """Names of the cases; one empty name if there are none."""
-        return [variant.item.name for variant in self._cases] or [""]
+        return list(self._cases)
 
     def case(self, name: str) -> Case:
-        """The case of this name; an empty one if there is none."""
-        return next((v.item for v in self._cases if v.item.name == name), Case())
+        """The case of this name."""
+        return self._cases[name].item
 
     def scene(self, case: str) -> Scene:
         """The parts that are the same for all agents of a case."""
-        found = self.case(case)
+        found = self._cases[case].item
         return Scene(
             found.environment or self.environment,
             found.costs or self.costs,
@@ -241,11 +231,11 @@ class Experiment:
 
     def learner(self, name: str) -> Learner:
         """The learner of this name."""
-        return next(learner for learner in self.learners if learner.name == name)
+        return self._learners[name].item
 
     def learners_of(self, case: str) -> list[Learner]:
         """The learners that are run in a case."""
-        base = next((v.base for v in self._cases if v.item.name == case), "")
+        base = self._cases[case].base
         return [one for one in self.learners if one.cases is None or base in one.cases]
 
     def cases_of(self, learner: str) -> list[str]:
@@ -281,41 +271,33 @@ def from_table(given: Mapping[str, Any]) -> Experiment:
     return structured("", Experiment, "an experiment", values)
 
 
-def code_named(key: str, value: object, registry: Registry | None) -> list[str]:
-    """The places where a checked part, or a part inside, names code: `module:function`.
+def own_code(experiment: Experiment) -> list[str]:
+    """The places where an experiment names code, e.g. `agents[0].kind = 'mine:uniform'`.
 
     The id of a Gymnasium environment may name a module too.
     """
-    if isinstance(value, tuple):
-        return [t for i, v in enumerate(value) for t in code_named(f"{key}[{i}]", v, registry)]
-    if not isinstance(value, Part):
-        return []
-    found = [f"{key}.kind = {value.kind!r}"] if value.own else []
-    for name, item in value.parameters:
-        inside = registry.inside(name) if registry is not None else None
-        found += code_named(f"{key}.{name}", item if inside is None else as_part(item), inside)
-        if value.kind == "gymnasium" and ":" in str(item):
-            found.append(f"{key}.{name} = {item!r}")
-    return found
-
-
-def own_code(experiment: Experiment) -> list[str]:
-    """The places where an experiment names code, e.g. `agents[0].kind = 'mine:uniform'`."""
+    scenes: list[tuple[str, Experiment | Case]] = [("", experiment)]
+    scenes += [(f"cases[{i}].", case) for i, case in enumerate(experiment.cases)]
+    scenes += [(f"sweep, {v.item.name}: ", v.item) for v in experiment._cases.values() if v.at]
+    places = [
+        (f"{prefix}{key}", getattr(item, key), registry)
+        for prefix, item in scenes
+        for key, registry in kinds.SCENE.items()
+    ]
+    agents = [(f"agents[{i}]", one) for i, one in enumerate(experiment.agents)]
+    agents += [(f"sweep, {v.item.name}", v.item) for v in experiment._learners.values() if v.at]
+    places += [(key, learner.agent, kinds.AGENTS) for key, learner in agents]
     found = []
-    cases = ((f"cases[{i}].", case) for i, case in enumerate(experiment.cases))
-    swept = ((f"sweep, {v.item.name}: ", v.item) for v in experiment._cases if v.at)
-    for prefix, item in [("", experiment), *cases, *swept]:
-        for key, registry in REGISTRIES.items():
-            found += code_named(f"{prefix}{key}", getattr(item, key), registry)
-    for i, learner in enumerate(experiment.agents):
-        found += code_named(f"agents[{i}]", learner.agent, kinds.AGENTS)
-    for variant in experiment._learners:
-        if variant.at:
-            found += code_named(f"sweep, {variant.item.name}", variant.item.agent, kinds.AGENTS)
+    for place in places:
+        for key, part, _ in nested(*place):
+            if isinstance(part, Part):
+                found += [f"{key}.kind = {part.kind!r}"] if part.own else []
+                world = part.values if part.kind == "gymnasium" else {}
+                found += [f"{key}.{n} = {v!r}" for n, v in world.items() if ":" in str(v)]
     return found
 
 
-def to_table(experiment: Experiment, show: Shown = as_written) -> dict[str, Any]:
+def to_table(experiment: Experiment, show: Shown = File.table) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`.
 
     show: the representation of a file, by default its path as written.
@@ -352,7 +334,8 @@ def _learner(key: str, item: Mapping[str, Any]) -> Learner:
     agent = {name: value for name, value in item.items() if name not in ("name", *own)}
     if isinstance(own.get("cases"), list):
         own["cases"] = tuple(own["cases"])
-    return Learner(item.get("name", ""), read(key, agent), **own)
+    given = {"name": item.get("name", ""), "agent": read(key, agent), **own}
+    return structured(key, Learner, "an agent", given)
 
 
 def _case(key: str, item: Mapping[str, Any]) -> Case:
@@ -361,34 +344,24 @@ def _case(key: str, item: Mapping[str, Any]) -> Case:
 
 def _parts_read(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: read(f"{prefix}{key}", value) if key in REGISTRIES else value
+        key: read(f"{prefix}{key}", value) if key in kinds.SCENE else value
         for key, value in given.items()
     }
 
 
-def _check_learner(key: str, prefix: str, learner: Learner) -> None:
-    check_name(f"{prefix}name", learner.name)
-    check(key, learner.agent, kinds.AGENTS)
-    _check_feedback(prefix, learner)
-
-
-def _check_case(prefix: str, case: Case) -> None:
-    check_name(f"{prefix}name", case.name)
-    _check_scene(prefix, case)
-    if case.information is not None:
-        checks.choice(f"{prefix}information", case.information, INFORMATION)
-
-
-def _check_scene(prefix: str, item: Experiment | Case, required: Sequence[str] = ()) -> None:
-    for key, registry in REGISTRIES.items():
+def _check_scene(item: Experiment | Case) -> None:
+    """Check what a case may replace; an experiment has all of it but costs."""
+    whole = isinstance(item, Experiment)
+    for key, registry in kinds.SCENE.items():
         value = getattr(item, key)
-        if value is not None or key in required:
-            check(f"{prefix}{key}", value, registry)
-    if item.episodes is not None or "episodes" in required:
-        checks.integer(f"{prefix}episodes", item.episodes, 1, MOST_EPISODES)
+        if value is not None or (whole and key != "costs"):
+            check(key, value, registry)
+    if item.episodes is not None or whole:
+        checks.integer("episodes", item.episodes, 1, MOST_EPISODES)
+    _check_feedback(item)
 
 
-def _check_feedback(prefix: str, item: Experiment | Learner) -> None:
+def _check_feedback(item: Experiment | Learner | Case) -> None:
     for key, allowed in (("information", INFORMATION), ("paths", PATHS)):
-        if (value := getattr(item, key)) is not None:
-            checks.choice(f"{prefix}{key}", value, allowed)
+        if (value := getattr(item, key, None)) is not None:
+            checks.choice(key, value, allowed)

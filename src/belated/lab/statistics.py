@@ -394,7 +394,7 @@ def delay_lower_bound(scene: Scene) -> float | None:
     """
     if scene.environment.kind != "delay_lower_bound" or scene.costs is not None:
         return None
-    world = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    world = with_defaults(scene.environment, kinds.ENVIRONMENTS).values
     length = world["delay"] + 1
     if scene.delays.kind != "fixed" or scene.delays.values["delay"] != world["delay"]:
         return None

@@ -187,16 +187,13 @@ def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
     path = _path(directory, task, ROWS)
     content = _contents(directory, task)[ROWS]
     found = _parsed(path, lambda: pl.read_parquet(content))
-    absent = [name for name in COLUMNS if name not in found.columns]
-    if absent:
-        raise ValueError(
-            f"{path} is of another version of belated (it has no column {absent[0]!r}); "
-            "run the experiment again with another --out"
-        )
     if dict(found.schema) != COLUMNS:
-        raise _damaged(path, "its columns have other types")
+        raise ValueError(
+            f"{path} is damaged or of another version of belated (its columns differ); run the "
+            "experiment again with another --out"
+        )
     episodes = experiment.scene(task.case).episodes
-    if len(found) != episodes or not found["episode"].equals(pl.Series(range(episodes))):
+    if not found["episode"].equals(pl.Series(range(episodes), dtype=pl.Int64)):
         raise _another(path, f"{len(found)} rows, not one for each of {episodes} episodes")
     expected = {
         "experiment": experiment.name,

@@ -17,12 +17,13 @@ import dataclasses
 import difflib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from belated import config as kinds
 from belated.config.part import File, Part, as_part, frozen, shown
-from belated.config.registry import Inner, Registry, accepted, quoted, with_defaults
+from belated.config.registry import Registry, accepted, quoted, with_defaults
 from belated.core import checks
 from belated.lab.names import slug
 
@@ -97,68 +98,62 @@ def axes_of(given: object) -> Axes:
 
 
 def expanded(
-    experiment: Experiment,
-    registries: Mapping[str, Registry],
-    agents: Registry,
-    case: Case,
-    most: int,
-) -> tuple[tuple[Variant[Learner], ...], tuple[Variant[Case], ...]]:
+    experiment: Experiment, cases: Sequence[Case], most: int
+) -> tuple[list[Variant[Learner]], list[Variant[Case]]]:
     """The agents and the cases of a sweep, each with its values.
 
-    registries: the kinds of a scene's parts, by key. case: a case that changes nothing. most: the
-    largest number of settings of a grid.
+    cases: those of the experiment, or one that changes nothing. most: the largest number of
+    settings of a grid.
     """
-    axes = dict(experiment.sweep)
-    size = math.prod(map(len, axes.values()))
+    size = math.prod(len(values) for _, values in experiment.sweep)
     if size > most:
         raise ValueError(f"sweep must make at most {most} settings, got {size}")
-    owners = {path: _owner(path, experiment) for path in axes if path.partition(".")[0] == AGENTS}
-    scene_axes = {path: values for path, values in axes.items() if path not in owners}
-    for path in scene_axes:
-        _check_scene_path(path, registries)
-    labels = dict(zip(axes, _labels(list(axes)), strict=True))
+    axes = {path: _axis(path, experiment) for path, _ in experiment.sweep}
     learners: list[Variant[Learner]] = []
     for learner in experiment.agents:
-        its = {path: axes[path] for path, (owner, _) in owners.items() if owner is learner}
-
-        def put(item: Learner, path: str, value: Any) -> Learner:
-            _, rest = owners[path]
-            if rest in ([name] for name in OWN):
-                return dataclasses.replace(item, **{rest[0]: value})
-            return dataclasses.replace(
-                item, agent=_put(f"sweep.{path}", item.agent, rest, value, agents)
-            )
-
-        learners += _grid(learner, its, labels, put)
-
-    def put_scene(item: Case, path: str, value: Any) -> Case:
-        key, *rest = path.split(".")
-        if rest or key in registries:
-            part = getattr(item, key) or getattr(experiment, key)
-            value = _put(f"sweep.{path}", part, rest, value, registries[key])
-        return dataclasses.replace(item, **{key: value})
-
-    cases: list[Variant[Case]] = []
-    if experiment.cases or scene_axes:
-        for one in experiment.cases or (case,):
-            cases += _grid(one, scene_axes, labels, put_scene)
-    return tuple(learners), tuple(cases)
+        own = {path: axis for path, axis in axes.items() if axis[0] is learner}
+        learners += _grid(experiment, learner, own)
+    of_scene = {path: axis for path, axis in axes.items() if axis[0] is None}
+    return learners, [v for case in cases for v in _grid(experiment, case, of_scene)]
 
 
-def _grid(
-    item: Item,
-    axes: Mapping[str, Values],
-    labels: Mapping[str, str],
-    put: Callable[[Item, str, Any], Item],
-) -> list[Variant[Item]]:
+Axis = tuple["Learner | None", str, list[str], Registry | None]
+"""What a path refers to: a learner, or None for the scene; the field of the learner or the case;
+the keys inside; and the kinds of the field, None for a plain value."""
+
+
+def _axis(path: str, experiment: Experiment) -> Axis:
+    key, *keys = path.split(".")
+    if key == AGENTS:
+        learner, keys = _owner(path, experiment)
+        if keys in ([name] for name in OWN):
+            return learner, keys[0], [], None
+        return learner, "agent", keys, kinds.AGENTS
+    known = [AGENTS, *kinds.SCENE, *PLAIN]
+    if key not in known or (keys and key in PLAIN):
+        raise ValueError(
+            f"sweep.{path}: unknown path; it must begin with one of {quoted(known)}"
+            f"{_nearest(key, known)}"
+        )
+    return None, key, keys, kinds.SCENE.get(key)
+
+
+def _grid(experiment: Experiment, item: Item, axes: Mapping[str, Axis]) -> list[Variant[Item]]:
+    """A variant for every combination of values."""
     found = []
-    for values in itertools.product(*axes.values()):
-        at = tuple(zip(axes, values, strict=True))
-        made = item
+    values = dict(experiment.sweep)
+    for combined in itertools.product(*(values[path] for path in axes)):
+        at = tuple(zip(axes, combined, strict=True))
+        name = ", ".join(filter(None, [item.name, settings(experiment, at)]))
+        changes: dict[str, Any] = {"name": name}
         for path, value in at:
-            made = put(made, path, value)
-        name = ", ".join(filter(None, [item.name, *(f"{labels[p]} = {shown(v)}" for p, v in at)]))
-        found.append(Variant(dataclasses.replace(made, name=name), item.name, at))
+            _, key, keys, registry = axes[path]
+            before = changes.get(key) or getattr(item, key) or getattr(experiment, key, None)
+            changes[key] = _put(f"sweep.{path}", before, keys, value, registry)
+        try:
+            found.append(Variant(dataclasses.replace(item, **changes), item.name, at))
+        except ValueError as error:
+            raise ValueError(f"sweep, {name}: {error}") from None
     return found
 
 
@@ -175,16 +170,6 @@ def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
         f"sweep.{path}: unknown path; it must be agents.NAME.KEY with a NAME among "
         f"{quoted(known)}{hint}"
     )
-
-
-def _check_scene_path(path: str, registries: Mapping[str, Registry]) -> None:
-    key, *rest = path.split(".")
-    known = [AGENTS, *registries, *PLAIN]
-    if key not in known or (rest and key in PLAIN):
-        raise ValueError(
-            f"sweep.{path}: unknown path; it must begin with one of {quoted(known)}"
-            f"{_nearest(key, known)}"
-        )
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
@@ -217,45 +202,40 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
                 f"{key}: unknown path; {part.kind!r} takes {takes}{_nearest(name, allowed)}"
             )
     within = registry.inside(name)
-    held = with_defaults(part, registry).get(name)
-    held = held.part if isinstance(held, Inner) else held
+    held = with_defaults(part, registry).values.get(name)
     held = held if within is None and not part.own else as_part(held)
     if part.own and isinstance(held, Part):
         within = within or registry
     return part.replaced(name, _put(key, held, rest, value, within))
 
 
-def _labels(paths: Sequence[str]) -> list[str]:
-    """The names of parameters: the last keys of an agent's parameter, the whole path of any other.
-
-    As many keys are used as are needed to distinguish the parameters of an agent.
-    """
-    split = [path.split(".") for path in paths]
-    found = []
-    for own in split:
-        depth = 1 if own[0] == AGENTS else len(own)
-        others = [other for other in split if other is not own and other[:2] == own[:2]]
-        while depth < len(own) and any(other[-depth:] == own[-depth:] for other in others):
-            depth += 1
-        found.append(".".join(own[-depth:]))
-    return found
-
-
 def label(experiment: Experiment, path: str) -> str:
-    """The name of a swept parameter in names and on axes."""
-    paths = [path for path, _ in experiment.sweep]
-    return dict(zip(paths, _labels(paths), strict=True))[path]
+    """The name of a swept parameter in names and on axes.
+
+    It is the last key of an agent's parameter, or as many keys as distinguish the parameters of an
+    agent; the whole path of any other.
+    """
+    own = path.split(".")
+    others = [other.split(".") for other, _ in experiment.sweep if other != path]
+    others = [other for other in others if other[:2] == own[:2]]
+    depth = 1 if own[0] == AGENTS else len(own)
+    while depth < len(own) and any(other[-depth:] == own[-depth:] for other in others):
+        depth += 1
+    return ".".join(own[-depth:])
 
 
 def series(experiment: Experiment, case: str, learner: str, path: str) -> str:
     """The name of the curve over a path that contains a case and a learner."""
     found = []
     for variant in experiment.variants(case, learner):
-        others = [
-            f"{label(experiment, key)} = {shown(value)}" for key, value in variant.at if key != path
-        ]
-        found.append(", ".join(filter(None, [variant.base, *others])))
+        others = settings(experiment, [pair for pair in variant.at if pair[0] != path])
+        found.append(", ".join(filter(None, [variant.base, others])))
     return ": ".join(filter(None, found))
+
+
+def settings(experiment: Experiment, at: Iterable[tuple[str, Any]]) -> str:
+    """Values of a sweep by path, as text."""
+    return ", ".join(f"{label(experiment, path)} = {shown(value)}" for path, value in at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +315,7 @@ def mean_score(lines: Sequence[Line]) -> float:
 
 
 def _choice(experiment: Experiment, agent: str, line: Line, among: int) -> Selected:
-    at = experiment.variants("", line.agent)[-1].at
-    setting = ", ".join(f"{label(experiment, path)} = {shown(v)}" for path, v in at)
+    setting = settings(experiment, experiment.variants(line.case, line.agent)[1].at)
     return Selected(line.case, agent, line.agent, setting, among, line.seeds, line.cost)
 
 

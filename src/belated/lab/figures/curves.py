@@ -119,10 +119,9 @@ def over_time(
     names: the names of all agents, whose order determines colours. rows: the rows of one case.
     """
     curves = shown_curves(rows, column, layout)
-    block = _block(curves.values(), layout) if column == "value" else None
     figure, _ = drawing.plot(
         [layout.named(agent) for agent in curves],
-        lambda axes, focus: paint(axes, names, rows, column, block, focus, layout),
+        lambda axes, focus: paint(axes, names, rows, column, layout, focus),
         layout,
         heading,
     )
@@ -133,7 +132,7 @@ def over_time(
         of = f"of {fewest} to {seeds} seeds"
     what = label_of(column, rows, layout)
     caption = f"{what[0].upper()}{what[1:]}, exact, mean {of} with 95 % bootstrap bands"
-    caption += _averaged(block) + "."
+    caption += _averaged(_block(column, curves.values(), layout)) + "."
     if column == "value" and _best(rows, layout) is not None:
         caption += " Dotted: the best fixed policy."
     return Drawing(file_name("cost" if column == "value" else "regret", case), caption, figure)
@@ -168,12 +167,12 @@ def paint(
     names: Sequence[str],
     rows: pl.DataFrame,
     column: str,
-    block: int | None = None,
-    focus: str | None = None,
     layout: Layout = DEFAULT,
+    focus: str | None = None,
 ) -> None:
     """Draw the curves of all agents into axes; if one is in focus, the others in grey."""
     curves = shown_curves(rows, column, layout)
+    block = _block(column, curves.values(), layout)
     for agent in sorted(curves, key=lambda name: layout.named(name) == focus):
         colour, dash = look(names, agent)
         label = layout.named(agent)
@@ -231,7 +230,7 @@ def feedback(case: str, rows: pl.DataFrame, layout: Layout = DEFAULT, heading: s
     left.set_title(", ".join(notes), fontsize=8)
     left.set(xlabel="delay in episodes", ylabel="share of episodes")
     (missing,) = statistics.curves(first, "missing").values()
-    block = _block([missing], layout)
+    block = _block("missing", [missing], layout)
     _curve(right, missing, {"color": COLOURS[0]}, cumulative=False, block=block)
     right.set(xlabel="episode", ylabel="episodes without feedback", ylim=(0, None))
     drawing.head(figure, layout, heading)
@@ -273,17 +272,10 @@ def _curve(
     axes.plot(at, mean, **style, marker=marker)
 
 
-def block_of(rows: pl.DataFrame, what: str, layout: Layout) -> int | None:
-    """The number of episodes per point of a panel."""
-    if what != "cost":
-        return None
-    return _block(shown_curves(rows, "value", layout).values(), layout)
-
-
-def _block(curves: Iterable[Curves], layout: Layout) -> int:
-    """The number of episodes per point of the curves."""
-    if layout.block is not None:
-        return layout.block
+def _block(column: str, curves: Iterable[Curves], layout: Layout) -> int | None:
+    """The number of episodes per point of the curves; None for cumulative ones."""
+    if column == "regret" or layout.block is not None:
+        return None if column == "regret" else layout.block
     values = [curve.values for curve in curves]
     K = int(max(one.shape[1] for one in values))
     block = -(-K // POINTS)
@@ -333,7 +325,7 @@ def visited(
 
 def draw_maps(maps: dict[str, Floats], scene: Scene, layout: Layout, title: str) -> Figure:
     """One map per agent, side by side, with a common colour scale."""
-    described = with_defaults(scene.environment, kinds.ENVIRONMENTS)
+    described = with_defaults(scene.environment, kinds.ENVIRONMENTS).values
     size = described["size"]
     height, width = size if isinstance(size, tuple) else (size, size)
     across = min(3 if layout.width is None else max(1, int(layout.width / 1.6)), len(maps))
