@@ -436,12 +436,8 @@ def test_scores_are_their_definition(seed, p, A, shared, few, rate):
         if few and q < 0.0:
             q = 0.0
         error = sigma * math.sqrt(q)
-        c = (
-            1.0
-            if rate == 0.0
-            else min(1.0, 0.2 / math.sqrt(nonzero) * max(1.0, 12.0 * q / (nonzero * rate)))
-        )
-        want = constant + theta[i] @ z + 1.25 * error, c * error
+        c = min(1.0, 10.0 * q / (nonzero * rate) if rate else 1.0) / math.sqrt(nonzero)
+        want = constant + theta[i] @ z + 0.5 * error, c * error
         assert (means[a], widths[a]) == pytest.approx(want, rel=1e-9, abs=1e-12)
 
 

@@ -2,14 +2,15 @@
 
 An action whose prediction is m_a, with standard error s_a, scores
 
-    m_a + s_a (1.25 + c_a z_a),    c_a = min(1, .2 / sqrt(n) max(1, 12 q_a / (n rate)))
+    m_a + s_a (1/2 + c_a z_a),    c_a = min(1, 10 / e_a) / sqrt(n),    e_a = n rate / q_a
 
 with independent standard normal z_a; n is the mean number of features that are not 0. Its
-probability is that of the best score, by an integral. The constant optimism lets an unlucky action
-come back. The width of the draws is up to 1 while few reports are expected: q_a = (s_a / sigma)^2
-is about n over the number of decisions for the action, so n rate / q_a is the number of reports
-among them. A floor and a holdout are then added, so that the stated probabilities are
-those with which the action is drawn.
+probability is that of the best score, by an integral. q_a = (s_a / sigma)^2 makes n / q_a about the
+number of decisions for the action, and e_a the number of reports expected of them. While that is
+below 10 the draws are wide, so that an action with an unlucky start comes back; later they become
+narrow, and half a standard error of optimism remains. Of many features most of s_a is about what
+matters little, hence the root. A floor and a holdout are then added, so that the stated
+probabilities are those with which the action is drawn.
 """
 
 from __future__ import annotations
@@ -30,12 +31,10 @@ from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.features import Features, Scaling
 
-OPTIMISM = 1.25
+OPTIMISM = 0.5
 """What is added to a prediction, in standard errors."""
-WIDTH = 0.2
-"""The width of a draw in standard errors, for one feature."""
-FEW = 12.0
-"""The expected number of reports of an action below which its draws are wider."""
+FEW = 10.0
+"""The expected number of reports of an action above which its draws become narrower."""
 FAR = 4.5
 """The integral ends at this many widths."""
 POINTS = 25
@@ -269,9 +268,9 @@ def scores(
             q += z[u] * (2.0 * inner + row[u] * z[u])
         q = max(q, 0.0)
         error = sigma * math.sqrt(q)
-        wide = max(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else math.inf
         means[a] = mean + OPTIMISM * error
-        widths[a] = error * min(1.0, WIDTH / math.sqrt(nonzero) * wide)
+        wide = min(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else 1.0
+        widths[a] = error * wide / math.sqrt(nonzero)
 
 
 @njit(cache=True)
