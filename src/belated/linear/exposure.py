@@ -25,6 +25,7 @@ from typing import Annotated
 import numpy as np
 
 from belated.core.arrays import Floats, Indices
+from belated.core.compiled import njit
 from belated.core.tree import Entries, Learned
 
 POOLED = 10.0
@@ -68,17 +69,7 @@ class Delays(Learned):
 
     def add(self, models: Indices, delays: Floats, ages: Floats) -> None:
         """Count reports: their models, delays and the ages of their decisions, in units."""
-        bins = np.minimum(np.searchsorted(UNIT_EDGES, delays), EDGES - 1)
-        reached = np.searchsorted(UNIT_EDGES, ages, side="right") - 1
-        known = reached >= bins
-        np.add.at(self.came, (models[known], bins[known]), 1.0)
-        np.add.at(self.early, (models[~known], bins[~known]), 1.0)
-        steps = np.zeros((len(self.risk), EDGES + 1))
-        np.add.at(steps, (models[known], bins[known]), 1.0)
-        np.add.at(steps, (models[known], reached[known] + 1), -1.0)
-        self.risk += np.cumsum(steps, axis=1)[:, :EDGES]
-        np.minimum.at(self.first, bins, delays)
-        np.maximum.at(self.last, bins, delays)
+        count(models, delays, ages, self.came, self.risk, self.early, self.first, self.last)
 
     def shares(self) -> Floats:
         """F at the edges, (models, E)."""
@@ -92,15 +83,49 @@ class Delays(Learned):
         return share
 
     def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
-        """F of decisions of these models at these ages, in units; 0 below 0."""
-        upper = np.minimum(np.searchsorted(UNIT_EDGES, ages), EDGES - 1)
-        lower = np.maximum(upper - 1, 0)
-        # delays are counted in units: those of the first one lie between it and the unit before
-        start = np.maximum(UNIT_EDGES[lower], self.first[upper] - 1.0)
-        part = np.ones_like(ages)
-        inside = (ages >= 0.0) & (ages < self.last[upper])
-        width = self.last[upper][inside] - start[inside]
-        part[inside] = np.maximum(ages[inside] - start[inside], 0.0) / width
-        exposed: Floats = part * share[models, upper] + (1.0 - part) * share[models, lower]
-        exposed[ages < 0.0] = 0.0
+        """F of decisions of these models at these ages, in units; 0 below 0, and for model -1."""
+        exposed: Floats = np.zeros(len(ages))
+        expose(models, ages, share, self.first, self.last, exposed)
         return exposed
+
+
+@njit(cache=True)
+def count(
+    models: Indices,
+    delays: Floats,
+    ages: Floats,
+    came: Floats,
+    risk: Floats,
+    early: Floats,
+    first: Floats,
+    last: Floats,
+) -> None:
+    """Add reports to the counts of `Delays`."""
+    for k in range(len(models)):
+        i, delay = models[k], delays[k]
+        j = min(np.searchsorted(UNIT_EDGES, delay), EDGES - 1)
+        first[j], last[j] = min(first[j], delay), max(last[j], delay)
+        reached = np.searchsorted(UNIT_EDGES, ages[k], side="right")
+        if reached > j:
+            came[i, j] += 1.0
+            risk[i, j:reached] += 1.0
+        else:
+            early[i, j] += 1.0
+
+
+@njit(cache=True)
+def expose(
+    models: Indices, ages: Floats, share: Floats, first: Floats, last: Floats, exposed: Floats
+) -> None:
+    """Write the exposures of decisions to an array (n,)."""
+    for k in range(len(models)):
+        i, age = models[k], ages[k]
+        if i < 0 or age < 0.0:
+            continue
+        upper = min(np.searchsorted(UNIT_EDGES, age), EDGES - 1)
+        lower, part = max(upper - 1, 0), 1.0
+        if age < last[upper]:
+            # delays are counted in units: those of the first one lie between it and the unit before
+            start = max(UNIT_EDGES[lower], first[upper] - 1.0)
+            part = max(age - start, 0.0) / (last[upper] - start)
+        exposed[k] = part * share[i, upper] + (1.0 - part) * share[i, lower]

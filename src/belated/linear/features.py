@@ -45,16 +45,13 @@ class Features:
         self._places: dict[str, int] = {}  # where each field begins
         self._known: dict[str, dict[str, int]] = {}  # places of listed values
         self.width = 0
-        for name, kind in fields.items():
+        for name, given in fields.items():
+            kind = given if isinstance(given, str) else _values(name, given)
+            if not isinstance(kind, str):
+                self._known[name] = {value: place for place, value in enumerate(kind)}
+            self.fields[name] = kind
             self._places[name] = self.width
-            if isinstance(kind, str):
-                self.fields[name] = kind
-                self.width += 2 if kind == "number" else _hashed(name, kind) + 1
-            else:
-                values = _values(name, kind)
-                self.fields[name] = values
-                self._known[name] = {value: place for place, value in enumerate(values)}
-                self.width += len(values) + 2
+            self.width += _width(name, kind)
         self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
 
     def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
@@ -77,13 +74,10 @@ class Features:
             value = given.get(name)
             if value is not None and not (isinstance(value, float) and math.isnan(value)):
                 raw[n] = checks.real(name, value, -LARGEST, LARGEST)
-        scaled = scaling.scaled(raw)
-        for n, name in enumerate(self.numbers):
-            place = self._places[name]
-            if math.isnan(raw[n]):
-                vector[place + 1] = 1.0
-            else:
-                vector[place] = scaled[n]
+        for name, value, missing in zip(
+            self.numbers, scaling.scaled(raw), np.isnan(raw), strict=True
+        ):
+            vector[self._places[name] + missing] = 1.0 if missing else value
         for name, kind in self.fields.items():
             if kind != "number":
                 vector[self._places[name] + self._place(name, kind, given.get(name))] = 1.0
@@ -105,15 +99,11 @@ class Features:
 
     def groups(self) -> list[range]:
         """The places of the values of each category; exactly one of them is 1."""
-        found, place = [], 0
-        for name, kind in self.fields.items():
-            if kind == "number":
-                place += 2
-            else:
-                width = _hashed(name, kind) + 1 if isinstance(kind, str) else len(kind) + 2
-                found.append(range(place, place + width))
-                place += width
-        return found
+        return [
+            range(place, place + _width(name, self.fields[name]))
+            for name, place in self._places.items()
+            if self.fields[name] != "number"
+        ]
 
     def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
         """The place of a category's value within its field."""
@@ -217,14 +207,23 @@ def unscaled(features: object) -> Scaling:
     return Scaling(0, np.zeros(count), np.zeros(count), np.zeros(count))
 
 
+def _width(name: str, kind: str | tuple[str, ...]) -> int:
+    """The number of components of a field."""
+    if kind == "number":
+        return 2
+    return _hashed(name, kind) + 1 if isinstance(kind, str) else len(kind) + 2
+
+
 def _hashed(name: str, kind: str) -> int:
     """Places of an open category."""
-    label, _, places = kind.partition(":")
-    if label == "category" and not places and kind == "category":
-        return HASHED
-    if label == "category" and places.isascii() and places.isdigit():
-        return checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16)
-    raise ValueError(
+    label, colon, places = kind.partition(":")
+    if label != "category" or (colon and not (places.isascii() and places.isdigit())):
+        raise _no_kind(name, kind)
+    return checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16) if colon else HASHED
+
+
+def _no_kind(name: str, kind: object) -> ValueError:
+    return ValueError(
         f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
         f"got {checks.show(kind)}"
     )
@@ -233,10 +232,7 @@ def _hashed(name: str, kind: str) -> int:
 def _values(name: str, kind: object) -> tuple[str, ...]:
     """The listed values of a category."""
     if not isinstance(kind, list | tuple) or not kind:
-        raise ValueError(
-            f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
-            f"got {checks.show(kind)}"
-        )
+        raise _no_kind(name, kind)
     kind = [str(value) if isinstance(value, bool) else value for value in kind]
     for value in kind:
         if not isinstance(value, str):

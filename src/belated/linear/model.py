@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import numpy as np
 
@@ -31,7 +31,14 @@ from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.features import Features, Scaling
 
+<<<<<<< HEAD
 OPTIMISM = 0.5
+=======
+if TYPE_CHECKING:
+    from belated.linear.sampler import LinearSampler
+
+OPTIMISM = 1.25
+>>>>>>> 2d6873c (Count delays and exposures in kernels, and events in one place)
 """What is added to a prediction, in standard errors."""
 FEW = 10.0
 """The expected number of reports of an action above which its draws become narrower."""
@@ -117,7 +124,7 @@ class Model:
         checks.integer("step", step, 0, 0)
         rows, _ = self.problem.rows(observation, self.scaling)
         models = available(self.problem, len(rows), among, self.retired)
-        shares = probabilities(rows, models, self.known, self.floor, self.holdout, self.reference)
+        shares = probabilities(self, self.known, rows, models)
         return every(self.problem, models, shares)
 
     def to_bytes(self) -> bytes:
@@ -148,7 +155,7 @@ def choose(
     problem = model.problem
     rows, _ = problem.rows(x, model.scaling)
     models = available(problem, len(rows), among, model.retired)
-    shares = probabilities(rows, models, model.known, model.floor, model.holdout, model.reference)
+    shares = probabilities(model, model.known, rows, models)
     return drawn(problem, number, models, shares, uniform(seed, number))
 
 
@@ -160,22 +167,17 @@ def available(problem: Choice, rows: int, among: object, retired: Sequence[int])
 
 
 def probabilities(
-    rows: Floats,
-    models: Ints,
-    known: Known | None,
-    floor: float,
-    holdout: float,
-    reference: Sequence[float] | None,
+    settings: Model | LinearSampler, known: Known | None, rows: Floats, models: Ints
 ) -> Floats:
     """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-    n = len(models)
+    n, floor, holdout = len(models), settings.floor, settings.holdout
     shares = np.full(n, 1.0 / n)
     if known is not None:
         best(rows, models, *known[:6], shares)
         shares *= 1.0 - floor
         shares += floor / n
     if holdout:
-        given = np.ones(n) if reference is None else np.array(reference)[models]
+        given = np.ones(n) if settings.reference is None else np.array(settings.reference)[models]
         given = given if given.sum() > 0.0 else np.ones(n)
         shares = (1.0 - holdout) * shares + holdout * given / given.sum()
     return shares

@@ -216,15 +216,20 @@ class LinearSampler(Configured):
         rows, raw = self._read(x)
         models = available(self.problem, len(rows), among, self._retired)
         number = self._begin(time)
-        shares = self._shares(rows, models, self._known)
+        shares = probabilities(self, self._known, rows, models)
         draw = uniform(self.seed, number) if rng is None else rng.random()
         made = drawn(self.problem, number, models, shares, draw)
+        self._note(number, rows, raw, made.action, made.probability)
+        return made
+
+    def _note(
+        self, number: int, rows: Floats, raw: list[Floats], action: int, probability: float
+    ) -> None:
+        """Write a decision to the log."""
         for numbers in raw:
             self._scaling.note(numbers)
-        shared, action = self.problem.shared, made.action
-        row = rows[action if shared else 0]
-        self._rows.note(number, row, 0 if shared else action, made.probability)
-        return made
+        row, model = (rows[action], 0) if self.problem.shared else (rows[0], action)
+        self._rows.note(number, row, model, probability)
 
     def decide_many(
         self, observations: Iterable[object], now: float | None = None
@@ -258,10 +263,6 @@ class LinearSampler(Configured):
                         return row[None], []
         return self.problem.rows(x, self._scaling)
 
-    def _shares(self, rows: Floats, models: Ints, known: Known | None) -> Floats:
-        """The probabilities of the available actions."""
-        return probabilities(rows, models, known, self.floor, self.holdout, self.reference)
-
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
         if self._acting:
@@ -287,12 +288,8 @@ class LinearSampler(Configured):
 
     def note(self, number: int, x: object, action: int, probability: float = 0.0) -> None:
         """Report the action of a decision that has begun and was made elsewhere."""
-        rows, raw = self._read(x)
-        for numbers in raw:
-            self._scaling.note(numbers)
+        self._note(number, *self._read(x), action, probability)
         self._acting.pop(number, None)
-        shared = self.problem.shared
-        self._rows.note(number, rows[action if shared else 0], 0 if shared else action, probability)
 
     # Time
 
@@ -353,22 +350,16 @@ class LinearSampler(Configured):
     def _take(self, number: int, event: str, record: Reward) -> None:
         """Add an event to its decision; the order of events does not matter."""
         rows, k = self._rows, number - self._rows.base
-        known = self._events.get(number)
         arrived = self._time
         if self._told and record.at is not None:
             arrived = min(record.at, arrived)
-        delay = max(arrived - rows.time.item(k), 0.0)
-        before = rows.delay.item(k)
-        if known is None and (event != EVENT or before >= 0.0):
-            known = self._events[number] = {}
-            if before >= 0.0:
-                known[EVENT] = rows.outcome.item(k) + (self.silence or 0.0)
-        total = record.value
-        if known is not None:
-            known[event] = record.value
-            total = math.fsum(known.values())
+        delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
+        known = self._known_events(number)
+        known[event] = record.value
+        if len(known) > 1 or event != EVENT:
+            self._events[number] = known
         counted = before >= 0.0 and self._is_hit(rows.outcome.item(k))
-        rows.outcome[k] = total - (self.silence or 0.0)
+        rows.outcome[k] = math.fsum(known.values()) - (self.silence or 0.0)
         rows.delay[k] = delay if before < 0.0 else min(before, delay)
         self._reports += self._is_hit(rows.outcome.item(k)) - counted
 
@@ -401,7 +392,7 @@ class LinearSampler(Configured):
                 raise FeedbackError(
                     f"Reward of episode {number}: episode must be one that has acted"
                 )
-            known = self._value(number, event)
+            known = self._known_events(number).get(event)
             if (number, event) in new:
                 known = new[number, event].value
             if known is None:
@@ -414,14 +405,12 @@ class LinearSampler(Configured):
                 )
         return new, late
 
-    def _value(self, number: int, event: str) -> float | None:
-        """The value of an event of an open decision, if it has arrived."""
-        if number in self._events:
-            return self._events[number].get(event)
+    def _known_events(self, number: int) -> dict[str, float]:
+        """The values of the events of an open decision that have arrived."""
         k = number - self._rows.base
-        if event == EVENT and self._rows.delay[k] >= 0.0:
-            return self._rows.outcome.item(k) + (self.silence or 0.0)
-        return None
+        if number in self._events or self._rows.delay[k] < 0.0:
+            return self._events.get(number, {})
+        return {EVENT: self._rows.outcome.item(k) + (self.silence or 0.0)}
 
     def forget(self, episode: int) -> None:
         """Discard a decision: its outcomes will not be used any more.
@@ -457,14 +446,13 @@ class LinearSampler(Configured):
     def _is_stale(self) -> bool:
         """Whether the models must be fitted anew, which depends on the rows alone."""
         known = self._known
-        if not self._reports:
-            return False
         if known is None or self._batch:
-            return True
+            return self._reports > 0
         growth = max(GROWTH, self.problem.width / 400.0)
         decisions, reports = self.begun - known.decisions, self._reports - known.reports
-        limits = max(growth * known.decisions, 1.0), max(growth * known.reports, 1.0)
-        return decisions >= limits[0] or reports >= limits[1]
+        return decisions >= max(growth * known.decisions, 1.0) or reports >= max(
+            growth * known.reports, 1.0
+        )
 
     def _fit(self) -> None:
         """Fit the models to the log, after a test for a change; see `fit`."""
@@ -505,7 +493,7 @@ class LinearSampler(Configured):
             return fit.all_report(x, models, outcome, hits, rows.status[:n] == OPEN)
         delays = self._delays(n)
         ages = rows.ages(self._seen, self._time, self._unit)
-        exposed = delays.at(delays.shares(), np.maximum(models, 0), ages) * (models >= 0)
+        exposed = delays.at(delays.shares(), models, ages)
         return fit.silence_counts(x, models, outcome, hits, exposed, self._known)
 
     def _delays(self, end: int) -> Delays:
@@ -721,7 +709,7 @@ class LinearSampler(Configured):
         if len(now):
             models = available(self.problem, 1, None, self._retired)
             for x in asked:
-                now[models] += self._shares(x[None], models, known)
+                now[models] += probabilities(self, known, x[None], models)
             now /= len(asked)
         pool = self._pooled() * (known is not None)
         return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
@@ -760,22 +748,19 @@ class LinearSampler(Configured):
             self.problem.check_observation(x)
         came = np.flatnonzero(log.came)
         came = came[np.argsort(log.reported[came], kind="stable")]
+        rewards = [_logged(log, int(number)) for number in came]
         place = 0
-        for number in range(len(log)):
+        for number, before in enumerate(np.searchsorted(log.reported[came], log.decided)):
             now = float(log.decided[number]) if log.clocked else None
-            ready = []
-            while place < len(came) and log.reported[came[place]] < log.decided[number]:
-                ready.append(_logged(log, int(came[place])))
-                place += 1
-            self.observe(ready, now)
+            self.observe(rewards[place:before], now)
+            place = before
             self._begin(now)
-            action, chance = int(log.actions[number]), float(log.probabilities[number])
-            if observations is None:
-                self._rows.note(number, log.x[number], action, chance)
-            else:
-                self.note(number, observations[number], action, chance)
-        rest = [_logged(log, int(number)) for number in came[place:]]
-        self.observe(rest, log.until if log.clocked else None)
+            found = log.x[number : number + 1], list[Floats]()
+            if observations is not None:
+                found = self._read(observations[number])
+            chance = float(log.probabilities[number])
+            self._note(number, *found, int(log.actions[number]), chance)
+        self.observe(rewards[place:], log.until if log.clocked else None)
 
     # Files and figures
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,29 +35,29 @@ class Visits:
     delays: Ints | None = None
 
     def __post_init__(self) -> None:
-        means = checks.floats("means", self.means, "(K, A)", (2,))
+        checks.fix(self, "means", frozen(checks.floats("means", self.means, "(K, A)", (2,))))
         outcomes = checks.floats("outcomes", self.outcomes, "(K, A)", (2,))
-        if outcomes.shape != means.shape:
-            raise ValueError(
-                f"outcomes must have the shape of means, {means.shape}, got {outcomes.shape}"
-            )
-        object.__setattr__(self, "means", frozen(means))
-        object.__setattr__(self, "outcomes", frozen(outcomes))
+        checks.fix(self, "outcomes", frozen(self._shaped("outcomes", outcomes)))
         if self.delays is not None:
             delays = as_delays("delays", np.ravel(self.delays)).reshape(np.shape(self.delays))
-            if delays.shape != means.shape:
-                raise ValueError(
-                    f"delays must have the shape of means, {means.shape}, got {delays.shape}"
-                )
-            object.__setattr__(self, "delays", frozen(delays))
+            checks.fix(self, "delays", frozen(self._shaped("delays", delays)))
         if self.features is not None:
             features = checks.floats("features", self.features, "(K, d) or (K, A, d)", (2, 3))
-            if features.shape[: features.ndim - 1] != means.shape[: features.ndim - 1]:
+            axes = features.ndim - 1
+            if features.shape[:axes] != self.means.shape[:axes]:
                 raise ValueError(
-                    f"features must begin with the shape of means, {means.shape}, got "
+                    f"features must begin with the shape of means, {self.means.shape}, got "
                     f"{features.shape}"
                 )
-            object.__setattr__(self, "features", frozen(features))
+            checks.fix(self, "features", frozen(features))
+
+    def _shaped(self, name: str, value: Any) -> Any:
+        """An array, if it has the shape of the means."""
+        if value.shape != self.means.shape:
+            raise ValueError(
+                f"{name} must have the shape of means, {self.means.shape}, got {value.shape}"
+            )
+        return value
 
     def at(self, episode: int) -> Floats | None:
         """The features of a visitor: (d,), (A, d) or None."""
