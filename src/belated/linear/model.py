@@ -31,14 +31,10 @@ from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.features import Features, Scaling
 
-<<<<<<< HEAD
-OPTIMISM = 0.5
-=======
 if TYPE_CHECKING:
     from belated.linear.sampler import LinearSampler
 
-OPTIMISM = 1.25
->>>>>>> 2d6873c (Count delays and exposures in kernels, and events in one place)
+OPTIMISM = 0.5
 """What is added to a prediction, in standard errors."""
 FEW = 10.0
 """The expected number of reports of an action above which its draws become narrower."""
