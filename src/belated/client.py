@@ -34,8 +34,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast, overload
 from urllib.parse import quote
@@ -434,7 +433,7 @@ class Buffer:
     def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
         self._lock = threading.Lock()
         self._claimed: set[int] = set()
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, check_same_thread=False)
         try:
             self._open(owner)
         except (sqlite3.Error, ValueError) as error:
@@ -451,7 +450,7 @@ class Buffer:
             "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL);"
             "CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY)"
         )
-        with self._transaction():
+        with self._lock, self._db:
             self._db.execute(
                 "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", (owner,)
             )
@@ -462,7 +461,7 @@ class Buffer:
     def add(self, texts: Sequence[str]) -> list[int]:
         """Append records and claim them; they are on disk when this returns."""
         statement = "INSERT INTO records (written) VALUES (?) RETURNING number"
-        with self._transaction():
+        with self._lock, self._db:
             numbers = [self._db.execute(statement, (text,)).fetchone()[0] for text in texts]
             self._claimed.update(numbers)
         return numbers
@@ -485,7 +484,7 @@ class Buffer:
 
     def settle(self, numbers: Iterable[int], refused: Mapping[int, str]) -> None:
         """Remove records, and set those aside that were refused, with the reasons."""
-        with self._transaction():
+        with self._lock, self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO set_aside "
                 "SELECT number, written, ? FROM records WHERE number = ?",
@@ -498,18 +497,6 @@ class Buffer:
         with self._lock:
             found = self._db.execute("SELECT written, why FROM set_aside ORDER BY number")
             return [(json.loads(written), why) for written, why in found.fetchall()]
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """A transaction, used by one thread at a time."""
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
 
     def __len__(self) -> int:
         with self._lock:
