@@ -149,7 +149,7 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     if problem.horizon > 1 or problem.actions is None:
         return []
     sums = [Sums.of(totals.actions.get(a, np.zeros(11)), 0) for a in range(problem.actions)]
-    raw = np.array([unit.sums(one) for one in sums]).T
+    raw = np.array([unit.sums(one) for one in sums])  # (A, 2)
     reports = np.array([one.reports for one in sums])
     plays = np.array([int(one.decisions) for one in sums])
     names = [_name(problem, a) for a in range(problem.actions)]
