@@ -160,6 +160,33 @@ def no_long_pauses(monkeypatch):
     monkeypatch.setattr("belated.client.LONGEST_PAUSE", 0.2)
 
 
+@pytest.mark.parametrize(
+    "terms", [{"deadline_seconds": 60.0}, {"deadline_episodes": 2, "grace": 1}]
+)
+def test_questions_are_answered_as_on_sqlite(table, tmp_path, terms):
+    learner = {"name": "shop", "problem": SHOP["problem"], **terms}
+    told = []
+    for storage in (str(tmp_path / "data"), table["storage"]):
+        with InProcess({**table, "learners": [learner], "storage": storage}) as client:
+            feed(client, [], "a")
+            for key in "bcdef":
+                client.post(f"{BASE}/episodes", json={"key": key})
+            status = client.get(BASE).json()
+            words = ("begun", "open", "pending", "overdue", "late", "counts")
+            asked = client.get(f"{BASE}/episodes?after=1").json()["episodes"]
+            episodes = [(one["episode"], one["overdue"], one["decided"]) for one in asked]
+            report = client.get(f"{BASE}/report").json()
+            metrics = re.findall(r"belated_episodes_\w+{.*", client.get("/metrics").text)
+            policy = client.get(f"{BASE}/episodes/5/policy").json()
+            named = [status[word] for word in words]
+            told.append((named, episodes, report["actions"], metrics, policy))
+            assert client.get(f"{BASE}/decisions").text.count("\n") == 2
+            assert client.get(f"{BASE}/evaluation").status_code == 200
+    assert told[0][:2] == told[1][:2]
+    assert told[0][3:] == told[1][3:]
+    assert [row["reports"] for row in told[1][2]].count(1) == 1
+
+
 @pytest.mark.long
 def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
     table, tmp_path, no_long_pauses
