@@ -165,7 +165,7 @@ def test_the_information_of_a_case():
     assert TINY.information_of(learns, "full") == TINY.information_of(learns) == "full"
     own = dataclasses.replace(lazy, information="full")
     assert TINY.information_of(own, "bandit") == "full"
-    with pytest.raises(ValueError, match=r"cases\[0\]\.information must be one of"):
+    with pytest.raises(ValueError, match=r"information must be one of"):
         dataclasses.replace(TINY, cases=(Case("a", information="half"), Case("b")))
 
 

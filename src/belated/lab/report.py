@@ -14,10 +14,10 @@ from belated.config.agents import COPIES, RESTARTS
 from belated.config.briefing import TUNED, WORDS
 from belated.config.part import Part, shown
 from belated.config.registry import Registry, inside_of, with_defaults
-from belated.lab import statistics, store, sweep, tables, toml
+from belated.lab import statistics, store, sweep, toml
 from belated.lab.figures.style import Drawing
 from belated.lab.results import Results
-from belated.lab.spec import AGAINST, SCORE, Experiment, Learner
+from belated.lab.spec import Experiment, Learner
 from belated.lab.tables import Table
 from belated.lab.toml import CHOICES, EXPERIMENTS, words
 
@@ -90,7 +90,6 @@ def write(results: Results, drawings: Sequence[Drawing]) -> Path:
 def html(results: Results, drawings: Sequence[Drawing]) -> str:
     """The report as text."""
     directory, experiment = results.directory, results.experiment
-    lines, pairs = results.lines, statistics.differences(results.reported)
     title, about = words(experiment)
     total = len(experiment.tasks())
     finished = total - len(store.unfinished(directory, experiment))
@@ -99,31 +98,28 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
     if raised:
         state += f"; raised: {', '.join(task.name for task in raised)}"
     versions = ", ".join(f"{name} {v}" for name, v in store.versions(directory).items())
-    summary = tables.costs(lines, "Exact expected cost: means with 95 % intervals")
+    differences = results.table("differences")
+    selected = experiment.select is not None
     unlearned = "".join(f"<li>{escape(text)}</li>" for text in results.warnings)
+    told = "".join(f"<li>{escape(text)}</li>" for text in sentences(experiment))
+    seeds = sweep.seeds(experiment.first_seed, experiment.seeds).capitalize()
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(about)}</p>" if about else "",
-        f'<p class="small">{escape(experiment.name)}: {state}. {_seeds(experiment)}; '
+        f'<p class="small">{escape(experiment.name)}: {state}. {seeds}; '
         "every agent faces the same world, costs and delays, seed by seed.</p>",
         f'<ul class="warning">{unlearned}</ul>' if unlearned else "",
-        *_selected(results),
+        f"<h2>Selection</h2>\n<p>{escape(sweep.sentence(experiment))}</p>" if selected else "",
+        _table(results.table("selected")) if results.choices else "",
         "<h2>Figures</h2>",
-        *(_figure(drawing) for drawing in drawings),
+        *(figure(drawing) for drawing in drawings),
         "<h2>Results</h2>",
-        _against(results),
-        _table(summary),
-    ]
-    if pairs:
-        caption = "Difference in cost per episode (below 0 the first is better)"
-        sections += [
-            "<h2>Differences, seed by seed</h2>",
-            _table(tables.differences(pairs, caption)),
-        ]
-    given = "".join(f"<li>{escape(text)}</li>" for text in sentences(experiment))
-    sections += [
+        *map(_table, results.compared()),
+        _table(results.table("costs")),
+        "<h2>Differences, seed by seed</h2>" if differences.rows else "",
+        _table(differences) if differences.rows else "",
         "<h2>What each agent was told</h2>",
-        f"<ul>{given}</ul>",
+        f"<ul>{told}</ul>",
         "<h2>What the paper leaves open</h2>" if experiment.name in EXPERIMENTS else "",
         f"<p>{escape(CHOICES)}</p>" if experiment.name in EXPERIMENTS else "",
         "<h2>Specification</h2>",
@@ -143,38 +139,8 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
     )
 
 
-def _selected(results: Results) -> list[str]:
-    """The selected settings, if settings are selected."""
-    said = sweep.sentence(results.experiment)
-    if not said:
-        return []
-    table = tables.choices(results.choices, "The selected settings, on the seeds selected on")
-    return ["<h2>Selection</h2>", f"<p>{escape(said)}</p>", _table(table)]
-
-
-def _against(results: Results) -> str:
-    """The tables over all cases and over the sweep, if the experiment compares them."""
-    experiment, lines = results.experiment, results.lines
-    if experiment.against == SCORE:
-        caption = f"{tables.SCALE}; mean over seeds, * marks the least of a row"
-        return _table(tables.scores(experiment, lines, caption))
-    caption = "Regret of whole runs, means over seeds"
-    if experiment.against in AGAINST:
-        return _table(tables.scaling(experiment, lines, caption, results.exponents))
-    caption += sweep.seeds_of_choice(experiment)
-    found = [
-        tables.swept(experiment, results.lines_on(swept=True), path, f"{caption}, over {path}")
-        for path, values in experiment.sweep
-        if len(values) > 1
-    ]
-    return "".join(map(_table, found))
-
-
-def _seeds(experiment: Experiment) -> str:
-    return sweep.seeds(experiment.first_seed, experiment.seeds).capitalize()
-
-
-def _figure(drawing: Drawing) -> str:
+def figure(drawing: Drawing) -> str:
+    """A figure with its caption."""
     data = base64.b64encode(drawing.encoded("svg")).decode()
     caption = escape(drawing.caption)
     least = REM_PER_INCH * drawing.figure.get_figwidth()

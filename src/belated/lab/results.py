@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from functools import cached_property
 from html import escape
@@ -169,10 +168,21 @@ class Results:
         if against == SCORE:
             return tables.scores(experiment, lines, f"{title}. {tables.SCALE}")
         if against in dict(experiment.sweep):
-            title += sweep.seeds_of_choice(experiment)
-            return tables.swept(experiment, self.lines_on(on, regret, swept=True), against, title)
+            return self._swept(against, title, on, regret)
         slopes = statistics.exponents(experiment, self.reported, lines, regret)
         return tables.scaling(experiment, lines, title, slopes)
+
+    def compared(self) -> list[Table]:
+        """The tables over all cases or over every swept parameter, if the experiment has any."""
+        if self.experiment.against is not None:
+            return [self.table()]
+        paths = [path for path, values in self.experiment.sweep if len(values) > 1]
+        return [self._swept(path, f"Regret of whole runs over {path}") for path in paths]
+
+    def _swept(self, path: str, title: str, on: str = "means", regret: str | None = None) -> Table:
+        title += sweep.seeds_of_choice(self.experiment)
+        lines = self.lines_on(on, regret, swept=True)
+        return tables.swept(self.experiment, lines, path, title)
 
     def figures(self) -> list[str]:
         """The names of the figures."""
@@ -211,15 +221,9 @@ class Results:
         return f"Results of {self.experiment.name}, {runs} finished runs in {self.directory}"
 
     def _repr_html_(self) -> str:
+        from belated.lab import report  # noqa: PLC0415
         from belated.lab.figures import curves as figures  # noqa: PLC0415
 
         notes = [sweep.sentence(self.experiment), *self.warnings]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
-        drawing = figures.first(self)
-        image = base64.b64encode(drawing.encoded("svg")).decode()
-        caption = escape(drawing.caption)
-        return (
-            f"{self.table()._repr_html_()}{text}"
-            f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{image}">'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
+        return f"{self.table()._repr_html_()}{text}{report.figure(figures.first(self))}"

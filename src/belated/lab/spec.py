@@ -216,12 +216,12 @@ class Experiment:
         return list(self._cases)
 
     def case(self, name: str) -> Case:
-        """The case of this name."""
-        return self._cases[name].item
+        """The case of this name; one that changes nothing if there is none."""
+        return self._cases[name].item if name in self._cases else Case()
 
     def scene(self, case: str) -> Scene:
         """The parts that are the same for all agents of a case."""
-        found = self._cases[case].item
+        found = self.case(case)
         return Scene(
             found.environment or self.environment,
             found.costs or self.costs,

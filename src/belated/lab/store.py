@@ -187,10 +187,11 @@ def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
     path = _path(directory, task, ROWS)
     content = _contents(directory, task)[ROWS]
     found = _parsed(path, lambda: pl.read_parquet(content))
-    if dict(found.schema) != COLUMNS:
+    other = [name for name, kind in COLUMNS.items() if found.schema.get(name) != kind]
+    if other:
         raise ValueError(
-            f"{path} is damaged or of another version of belated (its columns differ); run the "
-            "experiment again with another --out"
+            f"{path} is damaged or of another version of belated (it has no column {other[0]!r} "
+            f"of type {COLUMNS[other[0]]}); run the experiment again with another --out"
         )
     episodes = experiment.scene(task.case).episodes
     if not found["episode"].equals(pl.Series(range(episodes), dtype=pl.Int64)):
@@ -203,9 +204,9 @@ def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
         "parameters": parameters(experiment, task),
     }
     for name, value in expected.items():
-        other = found[name].filter(found[name].ne_missing(value))
-        if len(other):
-            raise _another(path, f"{name} = {other[0]!r}, not {value!r}")
+        wrong = found[name].filter(found[name].ne_missing(value))
+        if len(wrong):
+            raise _another(path, f"{name} = {wrong[0]!r}, not {value!r}")
     return found
 
 
