@@ -48,7 +48,8 @@ VALUES = (
     -(10**18), 0.0, -0.0, 0.5, -0.5, 1.5, 1e-300, 5e-324, 1e18, 1e300, 1e308, -1e308,
     float("nan"), float("inf"), float("-inf"), "", "x", "late", "at once", "full",
     [], {}, {"list": []}, {"tuple": []}, {"dict": {}}, {"array": 0}, {"list": [1, 2]},
-    {"class": "Problem", "fields": {}}, {"class": "Softmax", "fields": {}}, {"class": "os.system"},
+    {"class": "Problem", "arguments": {}}, {"class": "Softmax", "arguments": {}},
+    {"class": "os.system"},
 )  # fmt: skip
 ENTRIES = (-1, 0, 1, 2, 5, 10**6, 2**31 - 1, 2**62, -(2**62))
 REALS = (-1.0, 0.0, 0.5, 1.0, 2.0, 1e-320, 1e18, 1e154, 1e308, -1e308, np.nan, np.inf, -np.inf)

@@ -18,7 +18,7 @@ import oracles
 from belated.core import saving
 from belated.core.arrays import Floats
 from belated.core.episodes import Ledger, Ledgered
-from belated.core.tree import Configured, Learned, Rows, freeze, refill, thaw
+from belated.core.tree import Configured, Learned, Rows, freeze, thaw
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
 from registry import AGENTS, ARMS
@@ -213,7 +213,7 @@ def arguments(h):
 
 
 def problem(h):
-    return arguments(h)["problem"]["fields"]
+    return arguments(h)["problem"]["arguments"]
 
 
 def ledger(h):
@@ -221,7 +221,7 @@ def ledger(h):
 
 
 def first_open(h):
-    return ledger(h)["_open"]["dict"][0][1]["fields"]
+    return ledger(h)["_open"]["dict"][0][1]["arguments"]
 
 
 def renamed(fields, old, new):
@@ -242,7 +242,7 @@ FORGERIES = {
     "a part as the agent inside": lambda h: h["tree"]["learned"].update(
         agent=arguments(h)["problem"]
     ),
-    "an array that is not there": lambda h: first_open(h)["memory"]["fields"].update(
+    "an array that is not there": lambda h: first_open(h)["memory"]["arguments"].update(
         policy={"array": 10_000}
     ),
     "an array longer than the file": lambda h: h["arrays"][0].update(shape=[10**12]),
@@ -262,12 +262,12 @@ FORGERIES = {
     "a list that is too deep": lambda h: inside(h).update(_explored=nested(300)),
     "a missing field": lambda h: inside(h).pop("_explored"),
     "a missing field of a wrapper": lambda h: h["tree"]["learned"].pop("_kept_from"),
-    "a missing field of a part": lambda h: arguments(h)["costs"]["fields"].pop("exploration"),
+    "a missing field of a part": lambda h: arguments(h)["costs"]["arguments"].pop("exploration"),
     "a missing field of an open episode": lambda h: first_open(h).pop("settled"),
     "a missing argument": lambda h: arguments(h).pop("problem"),
     "an unknown field": lambda h: inside(h).update(more=1),
     "an unknown field of a wrapper": lambda h: h["tree"]["learned"].update(more=1),
-    "an unknown field of a part": lambda h: arguments(h)["costs"]["fields"].update(more=1),
+    "an unknown field of a part": lambda h: arguments(h)["costs"]["arguments"].update(more=1),
     "an unknown field of an open episode": lambda h: first_open(h).update(more=1),
     "an unknown argument": lambda h: arguments(h).update(more=1),
     "an unknown entry beside the agent": lambda h: h["whole"].update(more=1),
@@ -557,7 +557,7 @@ def test_what_can_be_registered():
     assert register(Slow) is Slow  # a second time is no error
     for wrong, message in (
         (3, "cls must be a class, got 3"),
-        (Path, "Path must be a dataclass, or have state"),
+        (Path, "Path must be a dataclass, or derive from"),
     ):
         with pytest.raises(ValueError, match=message):
             register(wrong)
@@ -615,7 +615,7 @@ def test_what_is_no_regular_file_is_refused_and_left_alone(tmp_path):
 def test_probabilities_that_are_rounded_up_are_read():
     """The rows of a mixture may sum to a little more than 1."""
     steps = Steps(bl.Problem(1, 2, 1))
-    refill(steps, policy=np.array([[[np.nextafter(1.0, 2.0), 0.0]]]))
+    oracles.refill(steps, policy=np.array([[[np.nextafter(1.0, 2.0), 0.0]]]))
     for wrong in ([[[0.6, 0.6]]], [[[1.5, -0.5]]], [[[np.nan, 1.0]]], [[[0.5, 0.5]], [[0.5, 0.5]]]):
         with pytest.raises(ValueError, match="policy must"):
-            refill(steps, policy=np.array(wrong))
+            oracles.refill(steps, policy=np.array(wrong))

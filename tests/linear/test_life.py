@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core import checks, saving, stored
+from belated.core import checks, saving
 from belated.core.tree import freeze, thaw
 from belated.evaluation import DecisionLog
 from belated.linear import life
@@ -383,7 +383,7 @@ def test_a_reported_decision_may_be_forgotten_before_the_unit_of_ages_is_fixed()
     agent.observe([bl.Reward(0, 1.0)], now=3.0)
     agent.decide(now=4.0)
     agent.forget(0)
-    assert stored.twin(agent).open_episodes() == [1, 2, 3]
+    assert thaw(freeze(agent)).open_episodes() == [1, 2, 3]
 
 
 def test_names_floor_and_holdout_may_change_while_a_learner_learns():

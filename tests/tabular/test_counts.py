@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import belated as bl
-from belated.core.tree import learned_names, refill
+import oracles
+from belated.core.tree import learned_names
 from belated.tabular.counts import (
     ConfidenceSet,
     Counts,
@@ -119,7 +120,7 @@ def test_the_box_without_the_variance_and_the_last_step():
                 assert moment.lower[0, s, a, i] == pytest.approx(low, abs=1e-14)
                 assert moment.width[0, s, a, i] == pytest.approx(high - low, abs=1e-14)
     again = Counts(world.problem, recall=True, steps=2)
-    refill(again, **{name: getattr(counts, name) for name in learned_names(Counts)})
+    oracles.refill(again, **{name: getattr(counts, name) for name in learned_names(Counts)})
     assert np.array_equal(again.as_of(20)[0].visits, past.counts.visits)
 
 

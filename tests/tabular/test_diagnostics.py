@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import belated as bl
 import oracles
 from belated.core.episodes import Quantiles
-from belated.core.tree import refill
 from registry import AGENTS
 
 WORLD = oracles.random_world(np.random.default_rng(0), 3, 4, 2)
@@ -97,7 +96,7 @@ def test_quantiles_are_too_small_by_less_than_a_thirtysecond(numbers, share):
     if exact < 64:
         assert found == exact
     again = Quantiles()
-    refill(again, _buckets=quantiles._buckets)
+    oracles.refill(again, _buckets=quantiles._buckets)
     assert (again.at(share), sum(again._buckets.values())) == ([found], len(numbers))
 
 

@@ -9,7 +9,7 @@ in it is executed. `tree` says which values may be where; this module knows the 
     32       SHA-256 of everything after it
     8, 8     the lengths of the two JSON texts
     ...      the types and shapes of the arrays
-    ...      the versions of the software, the arguments of the agent, and its tree
+    ...      the versions of the software, and the tree of the agent
     ...      the arrays, one after the other
 """
 
@@ -107,7 +107,7 @@ def to_bytes(item: Any) -> bytes:
             chunks.append(whole.tobytes())
         return {"array": seen[key][0]}
 
-    header = {"versions": _versions(), "configuration": configuration(item), "tree": freeze(item)}
+    header = {"versions": _versions(), "tree": freeze(item)}
     text, described = json.dumps(header, default=keep).encode(), json.dumps(arrays).encode()
     body = b"".join([LENGTHS.pack(len(described), len(text)), described, text, *chunks])
     return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
@@ -118,7 +118,7 @@ def from_bytes(content: bytes, where: str) -> Any:
     header: Any = None
     try:
         header, size = _parsed(content, where)
-        exact(header, "versions", "configuration", "tree")
+        exact(header, "versions", "tree")
         return thaw(header["tree"], size)
     except SavedFileError:
         raise
@@ -153,14 +153,8 @@ def _written_by(header: object) -> str:
 
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The class and arguments of a saved agent, without loading it."""
-    try:
-        header, _ = _parsed(_content(Path(path)), str(path))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SavedFileError(str(error)) from None
-    found = header.get("configuration") if isinstance(header, dict) else None
-    if not isinstance(found, dict):
-        raise SavedFileError(f"{path} holds no configuration of an agent")
+    """The class and arguments of a saved agent, as plain values."""
+    found: dict[str, Any] = configuration(load(path))
     return found
 
 

@@ -19,10 +19,10 @@ import math
 import types
 import typing
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -79,13 +79,6 @@ Count = Annotated[int, Entries(low=0, high=checks.MOST)]
 """The number of times that something has happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """An object that has been frozen, as a part of a larger tree."""
-
-    tree: Tree
-
-
 class Learned:
     """An object whose annotated attributes without a value are what it has learned."""
 
@@ -93,7 +86,8 @@ class Learned:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
 
 
-def parameters(cls: type) -> list[inspect.Parameter]:
+@cache
+def parameters(cls: Any) -> list[inspect.Parameter]:
     """The arguments of a constructor, in their order: the signature describes a class."""
     return list(inspect.signature(cls).parameters.values())
 
@@ -120,16 +114,14 @@ def call(made: object, *given: object, **named: object) -> str:
 def register(cls: type, name: str | None = None) -> type:
     """Allow objects of a class of your own to be saved and loaded; usable as a decorator.
 
-    A frozen dataclass, such as a part, is saved by its fields, and a `Learned` agent by what it has
-    learned. Any other class needs `state()`, a dictionary of plain values, and the class method
-    `from_state(state)`.
+    A frozen dataclass, such as a part, is saved by its fields, and a `Configured` agent by its
+    arguments and what it has learned.
     """
     if not isinstance(cls, type):
         raise ValueError(f"cls must be a class, got {checks.show(cls)}")
     name = cls.__name__ if name is None else name
-    saved = is_dataclass(cls) or issubclass(cls, Configured)
-    if not (saved or (hasattr(cls, "state") and hasattr(cls, "from_state"))):
-        raise ValueError(f"{name} must be a dataclass, or have state() and from_state(state)")
+    if not (is_dataclass(cls) or issubclass(cls, Configured)):
+        raise ValueError(f"{name} must be a dataclass, or derive from belated.core.tree.Configured")
     if _OWN.get(name, cls) is not cls or name in names.SAVED:
         raise ValueError(f"name must be one that is not taken, got {name!r}")
     _OWN[name] = cls
@@ -180,23 +172,19 @@ def _tree(item: Any, *, argument: bool) -> Tree:
         kind = "tuple" if type(item) is tuple else "list"
         return {kind: [_tree(each, argument=argument) for each in item]}
     cls: Any = type(item)
-    if cls is Frozen:
-        return item.tree
-    if hasattr(cls, "from_state"):
-        return {"class": _name_of(cls), "state": freeze(item.state())}
     if isinstance(item, Configured):
         given = {name: _tree(v, argument=True) for name, v in item.configuration().items()}
         made = {"class": _name_of(cls), "arguments": given}
-        return made if argument else {**made, "learned": _values(item, learned_names(cls))}
+        return {**made, "learned": _values(item)} if learned_names(cls) and not argument else made
     if isinstance(item, Learned):
-        return {"class": cls.__name__, "learned": _values(item, learned_names(cls))}
+        return {"class": cls.__name__, "learned": _values(item)}
     name = cls.__name__ if has_fields(cls) and not argument else _name_of(cls)
-    values = {n: _tree(getattr(item, n), argument=argument) for n in _fields(cls)}
-    return {"class": name, "fields": values}
+    given = {n: _tree(getattr(item, n), argument=argument) for n in _arguments(cls, {})}
+    return {"class": name, "arguments": given}
 
 
-def _values(item: object, of: tuple[str, ...]) -> Tree:
-    return {name: freeze(getattr(item, name)) for name in of}
+def _values(item: object) -> Tree:
+    return {name: freeze(getattr(item, name)) for name in learned_names(type(item))}
 
 
 def has_fields(cls: Any) -> bool:
@@ -204,12 +192,11 @@ def has_fields(cls: Any) -> bool:
     return is_dataclass(cls) or hasattr(cls, "_fields")
 
 
-@cache
-def _fields(cls: Any) -> tuple[str, ...]:
-    """The names that the constructor of a dataclass or a named tuple takes."""
-    if is_dataclass(cls):
-        return tuple(field.name for field in fields(cls) if field.init)
-    return tuple(getattr(cls, "_fields", ()))
+def _arguments(cls: Any, given: Iterable[str]) -> list[str]:
+    """The names of the arguments of a class, which may be any where it takes any."""
+    known = parameters(cls)
+    takes_any = any(each.kind == each.VAR_KEYWORD for each in known)
+    return [*given] if takes_any else [each.name for each in known]
 
 
 def _learned_names(cls: Any) -> tuple[str, ...]:
@@ -246,11 +233,6 @@ def thaw(tree: Tree, size: float = math.inf) -> Any:
         _THAWING.reset(token)
 
 
-def refill(item: Any, **values: Any) -> None:
-    """Give an object some learned values, checked as those of a file."""
-    _Thaw(math.inf).fill(item, {n: freeze(value) for n, value in values.items()}, tuple(values))
-
-
 class _Thaw:
     """Makes objects from one tree.
 
@@ -280,30 +262,22 @@ class _Thaw:
             made = [self.thaw(item) for item in tree[kind]]
             return made if kind == "list" else tuple(made)
         cls = class_of(tree.get("class"))
-        if set(tree) == {"class", "state"} and hasattr(cls, "from_state"):
-            return cls.from_state(self.thaw(tree["state"]))
-        if set(tree) == {"class", "fields"} and has_fields(cls):
-            return self._made(
-                cls, {n: self.thaw(v) for n, v in tree["fields"].items()}, _fields(cls)
-            )
-        if not issubclass(cls, Configured) or "arguments" not in tree:
+        if not isinstance(tree.get("arguments"), dict) or set(tree) - {"learned"} != {
+            "class",
+            "arguments",
+        }:
             raise ValueError(f"{checks.show(tree)} is no object")
         given = {name: self.thaw(value) for name, value in tree["arguments"].items()}
-        made = self._made(cls, given, tuple(each.name for each in parameters(cls)))
-        if set(tree) == {"class", "arguments", "learned"}:
+        made = cls(**exact(given, *_arguments(cls, given)))
+        self._left -= 8 * getattr(made, "policy_size", 0)
+        if self._left < 0:
+            raise ValueError(f"{made} is too large for the arrays of the file")
+        if "learned" in tree:
             named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
             outside = self.named, self.sizes
             self.named, self.sizes = named, named.copy()
             self.fill(made, tree["learned"], learned_names(cls))
             self.named, self.sizes = outside
-        return made
-
-    def _made(self, cls: Any, given: dict[str, Any], known: tuple[str, ...]) -> Any:
-        """An object with exactly these arguments."""
-        made = cls(**exact(given, *known))
-        self._left -= 8 * getattr(made, "policy_size", 0)
-        if self._left < 0:
-            raise ValueError(f"{made} is too large for the arrays of the file")
         return made
 
     def fill(self, made: Any, learned: Tree, known: tuple[str, ...]) -> None:
@@ -428,8 +402,7 @@ class _Thaw:
     def _element(self, name: str, hint: Any, saved: Tree, first: Any) -> Any:
         """One of several values; axes that grow may have other sizes in each."""
         if not isinstance(first, Learned):
-            shown = isinstance(first, np.ndarray) or hasattr(first, "from_state")
-            return self._read(name, hint, saved, first if shown else None)
+            return self._read(name, hint, saved, first if isinstance(first, np.ndarray) else None)
         outside, self.sizes = self.sizes, self.named.copy()
         fresh = first if isinstance(first, Configured) else copy.deepcopy(first)
         made = self._read(name, hint, saved, fresh)
@@ -440,7 +413,7 @@ class _Thaw:
         """An agent, an object that learns, or one with fields."""
         if not isinstance(saved, dict) or "class" not in saved:
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved)}")
-        if isinstance(fresh, Configured) or hasattr(fresh, "from_state"):
+        if isinstance(fresh, Configured):
             made = self.thaw(saved)
             if type(made) is not type(fresh) or made.problem != fresh.problem:
                 raise ValueError(f"{name} must be an agent such as {checks.show(fresh)}")
@@ -449,11 +422,10 @@ class _Thaw:
             exact(saved, "class", "learned")
             self.fill(fresh, saved["learned"], learned_names(type(fresh)))
             return fresh
-        known = _fields(kind)
         if saved["class"] != kind.__name__ or not has_fields(kind):
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved['class'])}")
-        values = exact(exact(saved, "class", "fields")["fields"], *known)
-        hints = _hints(kind)
+        hints, known = _hints(kind), [each.name for each in parameters(kind)]
+        values = exact(exact(saved, "class", "arguments")["arguments"], *known)
         made = kind(
             **{n: self._read(n, hints[n], values[n], getattr(fresh, n, None)) for n in known}
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
+from belated.core.tree import Configured
 from belated.linear.features import LARGEST, Features, Scaling, unscaled
 from belated.linear.reward import EVENT, Reward, read
 from belated.linear.trial import Trial
@@ -18,7 +19,7 @@ from belated.linear.trial import Trial
 MOST_FEATURES = 2**16
 
 
-class Choice:
+class Choice(Configured):
     """The problem of a learner of decisions.
 
     >>> Choice(actions=["plain", "question"], features=12)
@@ -231,21 +232,6 @@ class Choice:
     def trial(self, seed: int = 0) -> Trial:
         """A small world for `belated.testing.check_agent`."""
         return Trial(self, seed)
-
-    def state(self) -> stored.State:
-        """The arguments."""
-        return {
-            "actions": self.actions_listed,
-            "features": stored.kept(self.features)
-            if isinstance(self.features, Features)
-            else self.features,
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The choice that wrote the state."""
-        read = stored.exact(state, "actions", "features")
-        return cls(read["actions"], stored.made(read["features"]))
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""

@@ -6,13 +6,13 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 
-from belated.core import checks, stored
+from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.tree import Entries
+from belated.core.tree import Configured, Entries
 
 LARGEST = 1e12
 """The largest feature: sums of its square still tell what is added to them."""
@@ -22,7 +22,7 @@ FIRST = 100
 """The number of first vectors that determine the scale, which is then fixed."""
 
 
-class Features:
+class Features(Configured):
     """The conversion of named values to a vector.
 
     A number becomes its distance from the mean in standard deviations. A category with listed
@@ -119,24 +119,6 @@ class Features:
             return len(kind) + 1 if missing else known.get(text, len(kind))
         places = _hashed(name, kind)
         return places if missing else zlib.crc32(f"{name}={value}".encode()) % places
-
-    def state(self) -> stored.State:
-        """The arguments."""
-        return {
-            "names": list(self.fields),
-            "kinds": [
-                kind if isinstance(kind, str) else list(kind) for kind in self.fields.values()
-            ],
-        }
-
-    @classmethod
-    def from_state(cls, state: stored.State) -> Self:
-        """The features that wrote the state."""
-        read = stored.exact(state, "names", "kinds")
-        names, kinds = stored.items("names", read["names"]), stored.items("kinds", read["kinds"])
-        if len(names) != len(kinds) or len(set(names)) < len(names):
-            raise ValueError("names and kinds of features must be of one length, without doubles")
-        return cls(**dict(zip(names, kinds, strict=True)))
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Ints, frozen
-from belated.core.stored import LARGEST_FLOAT
+from belated.core.tree import LARGEST_FLOAT
 from belated.linear import features, reward
 
 
