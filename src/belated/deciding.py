@@ -9,8 +9,14 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.delays import NEVER, DelayLine, as_delays, missing_feedback
-from belated.core.delays.outcomes import PlayedEpisode, is_oblivious
+from belated.core.delays import (
+    NEVER,
+    DelayLine,
+    PlayedEpisode,
+    as_delays,
+    is_oblivious,
+    missing_feedback,
+)
 from belated.linear.reward import Reward
 from belated.linear.world import DecisionWorld, Visits
 

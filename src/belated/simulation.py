@@ -14,16 +14,20 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import PATHS, Agent, check_is_agent, nested
-from belated.core.delays import DelayLine, DelayModel, as_delays, missing_feedback, total_delay
-from belated.core.delays import none as no_delays
-from belated.core.delays.outcomes import (
+from belated.core.delays import (
+    DelayLine,
+    DelayModel,
     OutcomeDependentDelay,
     PlayedEpisode,
+    as_delays,
     is_oblivious,
     is_per_step,
+    missing_feedback,
     of_episodes,
     of_paths,
+    total_delay,
 )
+from belated.core.delays import none as no_delays
 from belated.core.inbox import Inbox
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict

@@ -12,7 +12,7 @@ CORE = Path(belated.__file__).parent / "core"
 FORBIDDEN = {"S", "states", "state", "feature", "features", "homogeneous", "transitions"}
 PROMISED = {
     "records.py": {"state"},  # an argument of Episode.act and Episode.record
-    "delays/outcomes.py": {"states"},  # what a delay rule of a user may look at
+    "delays.py": {"states"},  # what a delay rule of a user may look at
     "tree.py": {"state"},  # the method by which a registered class saves itself
 }
 FILES = [str(path.relative_to(CORE)) for path in sorted(CORE.rglob("*.py"))]

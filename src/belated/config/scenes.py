@@ -16,8 +16,8 @@ import numpy as np
 from belated.config.registry import Maker, Registry, by_name
 from belated.core import checks, delays
 from belated.core.arrays import Floats
-from belated.core.delays.models import Recorded
-from belated.core.delays.models import trace as recorded
+from belated.core.delays import Recorded
+from belated.core.delays import trace as recorded
 from belated.linear import worlds
 from belated.tabular import costs, environments
 from belated.tabular.environments import goal_costs

@@ -39,8 +39,7 @@ from belated.config.registry import Registry, accepted, make
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
-from belated.core.delays import NEVER, DelayModel
-from belated.core.delays.outcomes import OutcomeDependentDelay, is_oblivious, of_episodes
+from belated.core.delays import NEVER, DelayModel, OutcomeDependentDelay, is_oblivious, of_episodes
 from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.world import DecisionWorld
 from belated.simulation import Run, check_steps, delays_in, simulate

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from belated.core import checks
-from belated.core.delays import NEVER
-from belated.core.delays.models import NONE, DelayModel
+from belated.core.delays import NEVER, NONE, DelayModel
 from belated.stale.corrections import CAP, KINDS, LIMIT, Correction, correct
 from belated.stale.measures import staleness
 from belated.stale.targets import vtrace

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core.delays.outcomes import of_paths
+from belated.core.delays import of_paths
 from belated.lab import experiment, part, run
 
 NEVER = bl.NEVER
