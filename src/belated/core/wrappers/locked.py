@@ -7,12 +7,15 @@ so two runs with several threads may differ.
 
 import copy
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
 
 from belated.core.contract import Agent, WrapperBase
-from belated.core.episodes import listed
-from belated.core.records import Decision, Episode
+from belated.core.episodes import in_a_list, listed
+from belated.core.records import Episode
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Locked(WrapperBase):
@@ -52,60 +55,52 @@ class Locked(WrapperBase):
 
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
-        with self.lock:
-            return self.agent.open_episodes()
+        return self._call(self.agent.open_episodes)
 
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
-        with self.lock:
-            return self.agent.is_open(number)
+        return self._call(self.agent.is_open, number)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy to play in it."""
-        with self.lock:
-            return self.agent.begin_episode(now)
+        return self._call(self.agent.begin_episode, now)
 
-    def decide(self, *given: Any, **keywords: Any) -> Decision:
+    def decide(self, *given: Any, **keywords: Any) -> Any:
         """Call `decide` of the agent inside, if its problem has one step."""
-        decide = self._of_agent("decide", "an agent that decides")
-        with self.lock:
-            decided: Decision = decide(*given, **keywords)
-            return decided
+        return self._call(self._of_agent("decide", "an agent that decides"), *given, **keywords)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
-        with self.lock:
-            self.agent.observe(batch, now)
+        self._call(self.agent.observe, batch, now)
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Any:
         """Call `Inbox.take`, if the agent inside is an inbox."""
-        take = self._of_agent("take", "an Inbox")
-        batch = list(records) if isinstance(records, Iterable) else records
-        with self.lock:
-            return take(batch, now)
+        return self._call(self._of_agent("take", "an Inbox"), in_a_list(records), now)
 
     def expire(self, now: float | None = None) -> Any:
         """Call `Inbox.expire`, if the agent inside is an inbox."""
-        expire = self._of_agent("expire", "an Inbox")
-        with self.lock:
-            return expire(now)
-
-    def _of_agent(self, name: str, such: str) -> Any:
-        if not hasattr(self.agent, name):
-            inside = type(self.agent).__name__
-            raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
-        return getattr(self.agent, name)
+        return self._call(self._of_agent("expire", "an Inbox"), now)
 
     def forget(self, episode: int) -> None:
         """Discard an episode."""
-        with self.lock:
-            self.agent.forget(episode)
+        self._call(self.agent.forget, episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside."""
+        return self._call(self.agent.diagnostics)
+
+    def _call(self, method: Callable[P, T], *given: P.args, **keywords: P.kwargs) -> T:
+        """Call a method of the agent inside while no other thread does."""
         with self.lock:
-            return self.agent.diagnostics()
+            return method(*given, **keywords)
+
+    def _of_agent(self, name: str, such: str) -> Callable[..., Any]:
+        if not hasattr(self.agent, name):
+            inside = type(self.agent).__name__
+            raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
+        method: Callable[..., Any] = getattr(self.agent, name)
+        return method
 
     def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
         """Pickle the agent inside; a lock belongs to its process."""
