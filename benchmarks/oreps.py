@@ -34,7 +34,7 @@ from belated.tabular.oreps.projection import (
     initial_reference,
     project,
 )
-from belated.tabular.parts.transitions import KnownModel
+from belated.tabular.parts.transitions import Model
 
 RESULTS = Path(__file__).parent / "OREPS.md"
 ETA = 0.1
@@ -133,7 +133,7 @@ def time_oppo(size, horizon) -> float:
     """Median seconds of one full-information feedback of Delayed OPPO, known transitions."""
     world = bl.environments.gridworld(size, horizon=horizon)
     shape = world.problem.shape
-    dynamics = KnownModel(world.problem, world.mdp.transitions)
+    dynamics = Model(world.problem, world.mdp.transitions)
     policy, total, new = frozen(np.full(shape, 0.25)), np.zeros(shape), np.empty(shape)
     rate, cost, times = frozen(np.array([ETA])), world.costs.at(0), []
     for _ in range(50):

@@ -28,7 +28,7 @@ from dense import DensePasses
 import belated as bl
 from belated.core.arrays import frozen
 from belated.tabular.kernels.weights import softmax
-from belated.tabular.parts.transitions import KnownModel
+from belated.tabular.parts.transitions import Model
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 LINES: list[str] = []
@@ -75,7 +75,7 @@ class Bench:
         self.policy = frozen(rng.dirichlet(np.ones(A), (H, S)))
         self.costs = self.world.costs.at(0)
         self.total = np.zeros((H, S, A))
-        self.known = KnownModel(problem, self.world.mdp.transitions)
+        self.known = Model(problem, self.world.mdp.transitions)
         self.bonus = bl.parts.Bonus().start(problem, bl.parts.Revealed())
         self.confident = bl.parts.Confidence(radius_scale, episodes=500).start(
             problem, bl.parts.Weighted()
@@ -100,7 +100,7 @@ class Bench:
                 count.count(rows, following.astype(np.int64))
         everything = np.arange(S * A)
         self.confident.set.refresh(everything)
-        self.bonus.model.refresh(everything)
+        self.bonus.refresh(everything)
 
     def dense_copy(self):
         """The same model as dense arrays."""
@@ -178,7 +178,7 @@ def growth():
     rows = []
     for actions in (2, 4, 8, 16):
         world = bl.environments.random_mdp(100, actions, 50, successors=4)
-        known = KnownModel(world.problem, world.mdp.transitions)
+        known = Model(world.problem, world.mdp.transitions)
         policy = frozen(np.full(world.problem.shape, 1 / actions))
         total, costs = np.zeros(world.problem.shape), world.costs.at(0)
         rows.append((actions, show(seconds(lambda: known.add_q(costs, policy, total)))))  # noqa: B023

@@ -15,10 +15,10 @@ from belated.core.tree import learned_names
 from belated.tabular.counts import (
     ConfidenceSet,
     Counts,
-    EmpiricalModel,
     log_term,
     log_term_of_means,
 )
+from belated.tabular.parts.transitions import FrequencyModel
 
 
 def paths(world, n, seed):
@@ -190,9 +190,8 @@ def test_paths_are_kept_only_where_they_are_recalled(transitions):
 def test_observed_frequencies(homogeneous, episodes, seed):
     world = bl.environments.random_mdp(4, 2, 3, 4, homogeneous, seed % 7)
     trajectories = paths(world, episodes, seed)
-    model = EmpiricalModel(Counts(world.problem), 0.7)
-    for path in trajectories:
-        model.add(path)
+    model = FrequencyModel(world.problem, 0.7)
+    model.learn(trajectories, 0)
     dense = dense_counts(world.problem, trajectories)
     n = dense.sum(-1)
     np.testing.assert_allclose(model.deviation, 0.7 / np.sqrt(np.maximum(n, 1)), atol=1e-15)

@@ -12,7 +12,7 @@ import oracles
 from belated.core.arrays import frozen
 from belated.parts import Softmax, Weighted
 from belated.tabular.parts.costs import importance_weighted
-from belated.tabular.parts.transitions import KnownModel
+from belated.tabular.parts.transitions import Model
 from twins import Counting
 
 
@@ -188,7 +188,7 @@ def test_bandit_estimates_are_bounded_and_optimistic(seed, gamma):
     world = oracles.random_world(rng, 3, 3, 2)
     policy = frozen(rng.dirichlet(np.ones(2), (3, 3)))
     q, costs = bl.planning.occupancy(world.mdp, policy), world.costs.at(0)
-    known = KnownModel(world.problem, world.mdp.transitions)
+    known = Model(world.problem, world.mdp.transitions)
     path = world.mdp.play(policy, rng)
     steps = np.arange(3)
     visited = (steps, path.states[:-1], path.actions)
@@ -210,7 +210,7 @@ def test_mean_of_the_bandit_estimate():
     world = oracles.random_world(rng, 3, 3, 2)
     policy = frozen(rng.dirichlet(np.ones(2), (3, 3)))
     q, costs, gamma, n = bl.planning.occupancy(world.mdp, policy), world.costs.at(0), 0.1, 20_000
-    known = KnownModel(world.problem, world.mdp.transitions)
+    known = Model(world.problem, world.mdp.transitions)
     total = np.zeros((3, 3, 2))
     for _ in range(n):
         path = world.mdp.play(policy, rng)

@@ -21,7 +21,6 @@ from belated.core.arrays import Floats, Indices, Ints
 from belated.core.tree import Count, Entries, Learned
 from belated.tabular.kernels import counting
 from belated.tabular.kernels.counting import Box, Tally
-from belated.tabular.kernels.planning import Rows
 from belated.tabular.problem import Problem
 from belated.tabular.records import UNKNOWN, Trajectory
 
@@ -230,42 +229,6 @@ class ConfidenceSet(Learned):
         if slots != self.lower.shape[3]:
             self.lower, self.width = with_slots(self.lower, slots), with_slots(self.width, slots)
         counting.box(self.counts.tally, rows, self.log_term, self._scale, self._variance, self.box)
-
-
-class EmpiricalModel(Learned):
-    """Observed frequencies, and scale / sqrt(n).
-
-    Attributes:
-        counts: the counts that it is computed from.
-        probabilities: (T, S, A, W), 0 in a row without visits.
-        deviation: (T, S, A), scale / sqrt(max(n, 1)).
-    """
-
-    counts: Counts
-    probabilities: ByRow
-    deviation: Floats
-
-    def __init__(self, counts: Counts, scale: float) -> None:
-        self.counts, self._scale = counts, scale
-        self.probabilities = np.zeros(counts.counts.shape)
-        self.deviation = np.full(counts.visits.shape, scale)
-
-    @property
-    def rows(self) -> Rows:
-        """The frequencies as kernels take them."""
-        return Rows(self.counts.successors, self.probabilities)
-
-    def add(self, path: Trajectory) -> None:
-        """Take a trajectory in; only its rows are computed anew."""
-        self.refresh(self.counts.add(path))
-
-    def refresh(self, rows: Ints) -> None:
-        """Compute some rows anew."""
-        slots = self.counts.width
-        if slots != self.probabilities.shape[3]:
-            self.probabilities = with_slots(self.probabilities, slots)
-        tally = self.counts.tally
-        counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
 
 
 SMALLEST_DELTA = 1e-200

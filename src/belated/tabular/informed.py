@@ -44,7 +44,7 @@ from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
-from belated.tabular.parts.transitions import FrequencyModel, KnownModel, matching
+from belated.tabular.parts.transitions import FrequencyModel, Model, matching
 from belated.tabular.parts.update import Arrival, Outlook
 from belated.tabular.planner import axes_of, check_memories, empty_memories
 from belated.tabular.problem import Problem
@@ -104,7 +104,7 @@ class InformedPlanner(Learner[Suggested]):
 
     information: Information = "full"
     _memories: CostMemories  # C = S A, or H S A once costs depend on the step
-    _model: KnownModel | FrequencyModel
+    _model: Model
     _matched: Regrets
     _pending: Pending
     _waiting: Waiting
@@ -129,12 +129,9 @@ class InformedPlanner(Learner[Suggested]):
         _, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._transitions = transitions
-        self._model = (
-            KnownModel(problem, transitions)
-            if transitions is not None
-            else FrequencyModel(problem, BONUS, free=False)
-        )
+        self._model = Model(problem, transitions)
+        if transitions is None:
+            self._model = FrequencyModel(problem, BONUS, free=False)
         self._trust = deep_planning.full_trust(self._rows)
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
@@ -251,11 +248,8 @@ class InformedPlanner(Learner[Suggested]):
 
     @property
     def _rows(self) -> Rows:
-        if self._transitions is not None:
-            return self._transitions.rows
-        assert isinstance(self._model, FrequencyModel)
-        counts = self._model.counts
-        return Rows(frozen(counts.successors), frozen(self._model.model.probabilities))
+        rows = self._model.rows
+        return Rows(frozen(rows.successors), frozen(rows.probabilities))
 
 
 def _average(matched: Floats, planned: Floats, weight: float) -> Floats:

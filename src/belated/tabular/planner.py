@@ -38,11 +38,10 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.episodes import Learner, Open, generator
 from belated.core.tree import Count, Entries
-from belated.tabular.counts import Counts, EmpiricalModel
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.pending import Pending
-from belated.tabular.parts.transitions import matching
+from belated.tabular.parts.transitions import FrequencyModel, Model, matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
@@ -104,7 +103,7 @@ class DelayedPlanner(Learner[Said]):
     information: Information = "bandit"
     uses_paths = True
     _memories: beliefs.CostMemories
-    _model: EmpiricalModel | None
+    _model: Model
     _pending: Pending
     _fruitless: Count  # probes since the slowest memory was last not the best
 
@@ -124,10 +123,11 @@ class DelayedPlanner(Learner[Said]):
         changing = checks.flag("changing", changing)
         super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
         H, S, A = problem.shape
-        self._transitions = transitions
         self._keep = np.array(KEEP if changing else KEEP[:1])
         self._probes = probe_rate(H) if changing else 0.0
-        self._model = EmpiricalModel(Counts(problem), 0.0) if transitions is None else None
+        self._model = Model(problem, transitions)
+        if transitions is None:
+            self._model = FrequencyModel(problem, 0.0)
         self._trust = deep_planning.full_trust(self._rows)
         self._pending = Pending(self._trust.near.shape)
         self._memories = empty_memories(len(self._keep), H, S * A)
@@ -138,16 +138,10 @@ class DelayedPlanner(Learner[Said]):
         """The numbers of memories, of steps that one is kept for, and of cells."""
         return axes_of(self._memories, self.problem.horizon)
 
-    @property
-    def _counts(self) -> Counts | None:
-        return None if self._model is None else self._model.counts
-
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose path and costs have both arrived."""
         paths, entries = self._ledger.take(records)
-        if self._model is not None:
-            for path in paths:
-                self._model.add(path)
+        self._model.learn(paths, self.begun)
         for entry in entries:
             if entry.path is None or entry.memory is None:
                 continue
@@ -166,7 +160,7 @@ class DelayedPlanner(Learner[Said]):
         """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""
         weights = np.exp(self._memories.scores)
         weights /= weights.sum()
-        counts = self._counts
+        counts = self._model.counts
         return {
             **super().diagnostics(),
             **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
@@ -200,8 +194,8 @@ class DelayedPlanner(Learner[Said]):
         predicted = beliefs.predict(memories, alone, pending.sum(0).ravel())
         seen, values = beliefs.of_steps(memories, predicted)
         said = Said(frozen(predicted.means), frozen(seen), frozen(values))
-        if self._counts is not None:
-            deep_planning.trust(self._counts.visits, pending, 0.0, self._trust)
+        if self._model.counts is not None:
+            deep_planning.trust(self._model.counts.visits, pending, 0.0, self._trust)
         policy, visits, rows = np.zeros((H, S, A)), np.zeros(pending.shape), self._rows
         optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
         costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
@@ -213,11 +207,8 @@ class DelayedPlanner(Learner[Said]):
 
     @property
     def _rows(self) -> Rows:
-        if self._transitions is not None:
-            return self._transitions.rows
-        assert self._model is not None
-        counts = self._model.counts
-        return Rows(frozen(counts.successors), frozen(self._model.probabilities))
+        rows = self._model.rows
+        return Rows(frozen(rows.successors), frozen(rows.probabilities))
 
     def _cells(self, path: Trajectory) -> Ints:
         """The cells (H,) of a path."""

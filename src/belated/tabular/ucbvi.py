@@ -37,7 +37,7 @@ from belated.tabular.parts.transitions import (
     Bonus,
     Confidence,
     FrequencyModel,
-    KnownModel,
+    Model,
     matching,
 )
 from belated.tabular.policies import greedy
@@ -87,7 +87,7 @@ class DelayedUCBVI(Learner[bool]):
         20
     """
 
-    _model: KnownModel | FrequencyModel
+    _model: Model
     _costs: Any
     _explore: Any
     _policy: Rows  # (H, S, A), the last plan
@@ -117,7 +117,7 @@ class DelayedUCBVI(Learner[bool]):
         super().__init__(problem, transitions=transitions, costs=costs, explore=explore)
         self._part = transitions
         self._model = (
-            KnownModel(problem, matching(problem, transitions))
+            Model(problem, matching(problem, transitions))
             if isinstance(transitions, Transitions)
             else FrequencyModel(problem, 1.0, delta=getattr(transitions, "delta", 0.1))
         )
@@ -173,7 +173,7 @@ class DelayedUCBVI(Learner[bool]):
             Q = optimism.plan(
                 self._model.rows,
                 self._model.counts.visits,
-                width * self._model.model.deviation,
+                width * self._model.deviation,
                 self._cost_part.lower_bounds(self._costs, width),
                 self._costs.visits,
                 H,

@@ -248,7 +248,7 @@ def test_the_bonus_backup_is_its_formula(free, seed, scale, homogeneous):
         np.testing.assert_allclose(total[h], Q, atol=1e-12)
         V = (policy[h] * Q).sum(-1)
     read_only = (frozen(costs), frozen(policy))
-    seen = (dynamics.counts.visits, dynamics.model.deviation)
+    seen = (dynamics.counts.visits, dynamics.deviation)
     first = with_bonus(dynamics.rows, *seen, free, *read_only, total)
     np.testing.assert_allclose(first, V, atol=1e-12)
     steps = [pbar[min(h, T - 1)] for h in range(H)]

@@ -17,13 +17,14 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.tree import LARGEST_FLOAT, Count, Learned
 from belated.tabular.counts import (
+    ByRow,
     ConfidenceSet,
     Counts,
-    EmpiricalModel,
     log_term,
     log_term_of_means,
+    with_slots,
 )
-from belated.tabular.kernels import optimism, planning
+from belated.tabular.kernels import counting, optimism, planning
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
@@ -36,24 +37,21 @@ NO_TOTAL = np.zeros((0, 0, 0))
 
 
 class Model(Learned):
-    """The agent's model of the transitions; by default one that has nothing to learn.
+    """The agent's model of the transitions; by default the true ones, with nothing to learn.
 
     Your own model needs only what its agent uses: `reach` for bandit feedback, `counts` for
     explicit exploration, and annotations of what it learns for saving.
 
     Attributes:
         delta: the probability that the model is wrong.
+        counts: the observed transitions; None if the transitions are known.
     """
 
     delta = 0.1
+    counts: Counts | None = None
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-
-    @property
-    def counts(self) -> Counts | None:
-        """The observed transitions; None if the transitions are known."""
-        return None
+    def __init__(self, problem: Problem, transitions: Transitions | None = None) -> None:
+        self._problem, self._transitions = problem, transitions
 
     @property
     def arrived(self) -> int:
@@ -63,7 +61,8 @@ class Model(Learned):
     @property
     def rows(self) -> planning.Rows:
         """The transitions, or an estimate of them, that values and probabilities follow from."""
-        raise NotImplementedError
+        assert self._transitions is not None
+        return self._transitions.rows
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count trajectories; `begun` is the number of episodes begun so far."""
@@ -198,19 +197,6 @@ class Bonus:
         return FrequencyModel(problem, self.scale)
 
 
-class KnownModel(Model):
-    """The true transitions."""
-
-    def __init__(self, problem: Problem, transitions: Transitions) -> None:
-        super().__init__(problem)
-        self._transitions = transitions
-
-    @property
-    def rows(self) -> planning.Rows:
-        """The true transitions."""
-        return self._transitions.rows
-
-
 class ConfidenceModel(Model):
     """The most favourable transitions of a confidence set.
 
@@ -229,12 +215,8 @@ class ConfidenceModel(Model):
         self._printed = part.sets == "printed"
         self._newest = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
         self._begun = self._before = 0
+        self.counts: Counts = counts  # all of them
         self.set = self._newest  # the set in use
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions, all of them."""
-        return self._newest.counts
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
@@ -342,36 +324,47 @@ class FrequencyModel(Model):
 
     free: whether an unvisited row costs nothing. If not, it counts as visited once and the episode
     ends there, and the last step has no bonus.
+
+    Attributes:
+        probabilities: (T, S, A, W), 0 in a row without visits.
+        deviation: (T, S, A), scale / sqrt(max(n, 1)).
     """
 
-    model: EmpiricalModel
+    counts: Counts
+    probabilities: ByRow
+    deviation: Floats
 
     def __init__(
         self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
     ) -> None:
         super().__init__(problem)
         self.delta, self._scale, self._free = delta, scale, free
-        self.model = EmpiricalModel(Counts(problem), scale)
-
-    @property
-    def counts(self) -> Counts:
-        """The observed transitions."""
-        return self.model.counts
+        self.counts = Counts(problem)
+        self.probabilities = np.zeros(self.counts.counts.shape)
+        self.deviation = np.full(self.counts.visits.shape, scale)
 
     @property
     def rows(self) -> planning.Rows:
         """The observed frequencies."""
-        return self.model.rows
+        return planning.Rows(self.counts.successors, self.probabilities)
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
         for path in paths:
-            self.model.add(path)
+            self.refresh(self.counts.add(path))
+
+    def refresh(self, rows: Ints) -> None:
+        """Compute some rows anew."""
+        slots = self.counts.width
+        if slots != self.probabilities.shape[3]:
+            self.probabilities = with_slots(self.probabilities, slots)
+        tally = self.counts.tally
+        counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q = costs - bonus + p V."""
-        visits, deviation = self.counts.visits, self.model.deviation
-        optimism.with_bonus(self.rows, visits, deviation, self._free, costs, policy, total)
+        seen = (self.counts.visits, self.deviation)
+        optimism.with_bonus(self.rows, *seen, self._free, costs, policy, total)
 
     def cost_width(self, begun: int) -> float:
         """The scale of the bonus."""
@@ -381,7 +374,7 @@ class FrequencyModel(Model):
 def model_of(problem: Problem, transitions: Any, costs: CostsPart) -> Model:
     """The model of `Transitions`, or the one that a part makes."""
     if isinstance(transitions, Transitions):
-        return KnownModel(problem, matching(problem, transitions))
+        return Model(problem, matching(problem, transitions))
     made: Model = transitions.start(problem, costs)
     return made
 
