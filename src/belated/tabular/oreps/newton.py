@@ -385,6 +385,17 @@ def evaluate(
 
 
 @njit(cache=True)
+def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
+    """Set V to before + length * x, all (H + 1, S). Returns whether V is finite."""
+    finite = True
+    for h in range(V.shape[0]):
+        for s in range(V.shape[1]):
+            V[h, s] = before[h, s] + length * x[h, s]
+            finite = finite and np.isfinite(V[h, s])
+    return finite
+
+
+@njit(cache=True)
 def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
     """Write Pr(row (h, s, a) and slot j | the state of slot j at step h + 1) to post (S, A, W)."""
     successors, law, log_law, _, reach, _ = rows
@@ -507,16 +518,22 @@ def direction_by_gradients(
             break
         respond(p, rows, pi, post, spread, x, u)
         # curvature <p, (I + G) p> in the inner product of d; u = -G p
-        curvature = sum_of_products(d, p, p - u)
+        curvature = 0.0
+        for h in range(1, H):
+            for s in range(S):
+                curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
         if not (curvature > 0.0 and curvature < np.inf):
             break
         # the step along p to the least error, then the next conjugate direction
-        length = size / curvature
-        before = size
-        y += length * p
-        r -= length * (p - u)
-        size = sum_of_products(r, r, d)
-        p[:] = r + size / before * p
+        length, before, size = size / curvature, size, 0.0
+        for h in range(1, H):
+            for s in range(S):
+                y[h, s] += length * p[h, s]
+                r[h, s] -= length * (p[h, s] - u[h, s])
+                size += r[h, s] * r[h, s] * d[h, s]
+        for h in range(1, H):
+            for s in range(S):
+                p[h, s] = r[h, s] + size / before * p[h, s]
         iterations += 1
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, post, spread, x, u)

@@ -348,8 +348,7 @@ class _Newton:
             shortest = 0.01
         length = 1.0
         while length >= shortest:
-            V[:] = before + length * self.x
-            if not np.isfinite(V).all():
+            if not kernels.move(V, before, self.x, length):
                 length *= 0.5
                 continue
             self.evaluate(start=False)
