@@ -685,7 +685,7 @@ def per_step(
     if steps is not None:
         if not hasattr(models, "draw"):
             raise ValueError(f"steps needs one delay model for all of them, got {shown(models)}")
-        models = (models,) * checks.integer("steps", steps, 1, checks.ROOM)  # type: ignore[assignment]
+        models = (models,) * checks.integer("steps", steps, 1, checks.ROOM)
     if callable(models):
         return OutcomeDependentDelay(per_step, (("models", models),), partial(_each_step, models))
     given = _models(models)

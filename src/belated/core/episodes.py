@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Bools, Floats
+from belated.core.arrays import Floats
 from belated.core.contract import Agent, Deciding, Information, Key, Problem
 from belated.core.records import Episode, FeedbackError, Notes
 from belated.core.tree import Configured, Count, Entries, Learned
@@ -93,28 +93,6 @@ def pop_past(waiting: dict[int, Any], newest: int, limit: float) -> list[int]:
         del waiting[first]
         past.append(first)
     return past
-
-
-class Reported(Learned):
-    """The set of episodes that have reported, one flag each, so that none counts twice."""
-
-    _flags: Annotated[Bools, Entries("_")]
-
-    def __init__(self) -> None:
-        self._flags = np.zeros(64, dtype=np.bool_)
-
-    def __contains__(self, episode: int) -> bool:
-        return episode < len(self._flags) and bool(self._flags[episode])
-
-    def add(self, episode: int) -> bool:
-        """Note an episode. Returns whether this is its first report."""
-        if episode in self:
-            return False
-        if episode >= len(self._flags):
-            more = np.zeros(episode + 1, dtype=np.bool_)
-            self._flags = np.concatenate([self._flags, more])
-        self._flags[episode] = True
-        return True
 
 
 class Waiting(Learned):
@@ -338,23 +316,22 @@ class Episodes(Learned, Generic[Memory]):
             unknown     its episode has not begun
             invalid     it does not fit the problem, or is not a record
         """
-        if not is_record(record):
-            return "invalid", f"{SUCH}, got {checks.show(record)}"
         try:
             self._problem.check(record, self._information)
         except FeedbackError as error:
-            return "invalid", str(error)
+            such = f"{SUCH}, got {checks.show(record)}"
+            return "invalid", str(error) if is_record(record) else such
         number = record.episode
         if number >= self.begun:
             return "unknown", f"episode must be one that was begun ({newest(self.begun)})"
         known = batch[number] if number in batch else self.known(number)
-        kind, why = compare(self.told(record), known) if known else ("taken", "")
+        kind, why = compare(self.told(record, known), known) if known else ("taken", "")
         if kind == "taken" and not is_open(number):
             return "late", "the episode is closed, and this value did not come before"
         return kind, why
 
-    def told(self, record: Any) -> Facts:
-        """The facts of a record, as they are compared with those of others."""
+    def told(self, record: Any, known: Facts) -> Facts:
+        """The facts of a record, as they are compared with what is known of its episode."""
         return record.facts()  # type: ignore[no-any-return]
 
     def close(self, number: int) -> Open[Memory] | None:
@@ -363,8 +340,9 @@ class Episodes(Learned, Generic[Memory]):
         The facts whose values are kept are remembered, and those of the oldest are forgotten.
         """
         entry = self._open.pop(number, None)
-        if entry is not None and set(entry.facts.values()) - {""}:
-            self._closed[number] = {key: v for key, v in entry.facts.items() if v != ""}
+        facts = {} if entry is None else {k: v for k, v in entry.facts.items() if v != ""}
+        if facts:
+            self._closed[number] = facts
             while len(self._closed) > self._remember:
                 del self._closed[next(iter(self._closed))]
         return entry
@@ -437,8 +415,8 @@ class Ledger(Episodes[Memory]):
         for record in in_a_list(records):
             if self._is_new(record, known):
                 number = record.episode
-                before = known[number] if number in known else self.known(number)
-                known[number] = before | self.told(record)
+                before = known[number] if number in known else self._open[number].facts
+                known[number] = before | self.told(record, before)
                 if record.is_outcome:
                     outcomes.setdefault(number, []).append(record)
                 else:
@@ -451,8 +429,9 @@ class Ledger(Episodes[Memory]):
         for number, facts in known.items():
             self._enter(self._open[number], facts, outcomes.get(number, ()), paths.get(number))
         self._paths += len(paths)
-        entries = [self._open[number] for number in sorted(known) if number in self._open]
-        return [paths[number] for number in sorted(paths)], entries
+        numbers = sorted(known)
+        entries = [self._open[number] for number in numbers if number in self._open]
+        return [paths[number] for number in numbers if number in paths], entries
 
     def classify(
         self, record: Any, batch: Mapping[int, Facts], is_open: Callable[[int], bool]
@@ -462,33 +441,33 @@ class Ledger(Episodes[Memory]):
             part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
             return "invalid", f"{_named(record)}: {part}"
         kind, why = super().classify(record, batch, is_open)
-        noted = None
-        if kind == "taken" and not record.is_outcome:
-            noted = self._noted_path(record.episode)
-        differs = noted is not None and noted.facts() != record.as_noted().facts()
-        if differs or (kind == "conflict" and not record.is_outcome):
-            return "conflict", "it must be what act has drawn, got another one"
-        return kind, why
+        if kind not in ("taken", "conflict") or record.is_outcome:
+            return kind, why
+        noted = self._noted_path(record.episode) if kind == "taken" else None
+        if kind == "taken" and (noted is None or noted.facts() == record.as_noted().facts()):
+            return kind, why
+        return "conflict", "it must be what act has drawn, got another one"
 
     def _is_new(self, record: Any, batch: dict[int, Facts]) -> bool:
         """Whether to enter a record; False if it adds nothing, `FeedbackError` if it is wrong."""
-        kind, why = self.classify(record, batch, self.is_open)
+        kind, why = self.classify(record, batch, self._open.__contains__)
         if kind == "invalid":
             raise FeedbackError(why)
         if kind != "unknown" and not (record.is_outcome or self._uses_paths):
             return False
-        if kind == "duplicate" and "" not in self.told(record).values():
-            return False
-        if kind != "taken":
-            raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
-        return True
+        if kind == "taken":
+            return True
+        if kind == "duplicate":
+            known = batch.get(record.episode) or self.known(record.episode)
+            if "" not in self.told(record, known).values():
+                return False
+        raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
 
-    def told(self, record: Any) -> Facts:
+    def told(self, record: Any, known: Facts) -> Facts:
         """The facts of a record; without its value, unless that is remembered of others."""
         if record.is_outcome:
-            return {record.part: ""} if self._problem.one_outcome else super().told(record)
-        noted = self.known(record.episode).get("path")
-        return record.as_noted().facts() if noted else {"path": ""}
+            return {record.part: ""} if self._problem.one_outcome else super().told(record, known)
+        return record.as_noted().facts() if known.get("path") else {"path": ""}
 
     def _enter(self, entry: Open[Memory], facts: Facts, outcomes: Sequence[Any], path: Any) -> None:
         """Enter what a batch reports of an episode."""
@@ -501,7 +480,9 @@ class Ledger(Episodes[Memory]):
             self.delays.add(self.begun - 1 - entry.number)
         entry.told += len(outcomes)
         entry.outcomes += tuple(outcomes)
-        self._recent += [outcome for outcome in outcomes if hasattr(outcome, "values")]
+        for outcome in outcomes:
+            if hasattr(outcome, "values"):
+                self._recent.append(outcome)
 
     def _noted_path(self, number: int) -> Any:
         """The path that `act` has noted of an open episode; None if there is none."""

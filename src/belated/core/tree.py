@@ -86,8 +86,7 @@ class Learned:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
 
 
-@cache
-def parameters(cls: Any) -> list[inspect.Parameter]:
+def parameters(cls: type) -> list[inspect.Parameter]:
     """The arguments of a constructor, in their order: the signature describes a class."""
     return list(inspect.signature(cls).parameters.values())
 
@@ -415,7 +414,8 @@ class _Thaw:
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved)}")
         if isinstance(fresh, Configured):
             made = self.thaw(saved)
-            if type(made) is not type(fresh) or made.problem != fresh.problem:
+            problems = [getattr(each, "problem", None) for each in (made, fresh)]
+            if type(made) is not type(fresh) or problems[0] != problems[1]:
                 raise ValueError(f"{name} must be an agent such as {checks.show(fresh)}")
             return made
         if isinstance(fresh, Learned):

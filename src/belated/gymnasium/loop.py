@@ -18,8 +18,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import PATHS, Agent, check_is_agent
-from belated.core.delays import DelayModel, missing_feedback
-from belated.core.delays.outcomes import of_episodes
+from belated.core.delays import DelayModel, missing_feedback, of_episodes
 from belated.core.records import Episode
 from belated.simulation import Progress, check_steps, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards

@@ -11,8 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.core.delays import DelayLine, DelayModel, as_delays
-from belated.core.delays.models import Recorded
+from belated.core.delays import DelayLine, DelayModel, Recorded, as_delays
 
 
 class LateReward(NamedTuple):
@@ -53,7 +52,7 @@ class LateRewards(
     ) -> None:
         RecordConstructorArgs.__init__(self, delays=delays, seed=seed)
         gymnasium.Wrapper.__init__(self, env)
-        if isinstance(delays, Recorded) and not delays.repeat:
+        if isinstance(delays, Recorded) and not dict(delays.parameters)["repeat"]:
             delays = delays.delays
         self._model = delays if hasattr(delays, "draw") else None
         self._given = as_delays("delays", [] if self._model is not None else delays)

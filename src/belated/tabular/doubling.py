@@ -25,7 +25,7 @@ Counts are kept over all phases, and an episode counts as arrived only once.
 
 Departures (literal=True undoes each of them):
 - e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
-- M^k leaves out the episodes that are overdue or forgotten (`waiting.Waiting`), so that lost
+- M^k leaves out the episodes that are overdue or forgotten (`episodes.Waiting`), so that lost
   feedback does not end the phases too soon.
 - Where the cost estimates do not depend on the phase (no gamma), the sum of Q is kept and only the
   step size changes: nothing in the proof needs a fresh policy, and restarts are expensive. Feedback
@@ -42,9 +42,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
+import numpy as np
+
 from belated.core import checks
+from belated.core.arrays import Bools
 from belated.core.contract import AGENT, PATHS, Agent, WrapperBase
-from belated.core.episodes import Reported, Waiting, is_past, listed, split
+from belated.core.episodes import Waiting, is_past, listed, split
 from belated.core.records import Episode
 from belated.core.tree import Count, Entries
 from belated.tabular.records import Record
@@ -89,7 +92,7 @@ class Doubling(WrapperBase):
     phase: Annotated[int, Entries(low=1, high=HIGHEST)]  # e
     estimate: Annotated[float, Entries(low=0.0)]
     _waiting: Waiting
-    _reported: Reported
+    _reported: Annotated[Bools, Entries("_")]  # one flag per episode, so that none counts twice
     _kept_from: Count  # episodes before this one have been discarded
     _skipped: Count
     _forgotten: Count
@@ -113,13 +116,15 @@ class Doubling(WrapperBase):
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
-        self._waiting, self._reported = Waiting(agent.problem.actions), Reported()
+        self._waiting = Waiting(agent.problem.actions)
+        self._reported = np.zeros(64, dtype=np.bool_)
         self._kept_from = self._skipped = self._forgotten = 0
         self._begin_phase()
 
     def check_learned(self) -> None:
         """Check that no episode is kept for too long, and use the threshold of the phase."""
         checks.integer("kept_from", self._kept_from, 0, self.begun)
+        checks.integer("begun", self.begun, 0, len(self._reported))
         self._threshold = self.parameters.threshold
 
     @property
@@ -138,6 +143,8 @@ class Doubling(WrapperBase):
                 self._begin_phase()
         if not self.literal:
             self._let_go()
+        if self.begun == len(self._reported):
+            self._reported = np.append(self._reported, np.zeros(self.begun, dtype=np.bool_))
         episode: Episode = self.agent.begin_episode(now)
         return episode
 
@@ -147,7 +154,8 @@ class Doubling(WrapperBase):
         kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
         self.agent.observe(kept, now)
         for record in batch:
-            if record.is_outcome and self._reported.add(record.episode):
+            if record.is_outcome and not self._reported[record.episode]:
+                self._reported[record.episode] = True
                 late = is_past(record.episode, self.begun - 1, self._threshold)
                 self._skipped += late or record.episode < self._kept_from
                 self._waiting.arrive(record.episode)
@@ -197,6 +205,6 @@ class Doubling(WrapperBase):
         """Forget the episodes that have waited too long."""
         longest = max(SHORTEST_WAIT, FACTOR * self._waiting.largest)
         while self._kept_from < self.begun - longest:
-            self._forgotten += self._kept_from not in self._reported
+            self._forgotten += not self._reported[self._kept_from]
             self.agent.forget(self._kept_from)
             self._kept_from += 1
