@@ -314,17 +314,13 @@ class _Thaw:
 
     def _arm(self, name: str, arms: tuple[Any, ...], saved: Tree) -> Any:
         """The member of a union that a value is of."""
-        if saved is None and type(None) in arms:
-            return type(None)
-        others = [arm for arm in arms if arm is not type(None)]
-        if type(saved) in others:
+        if type(saved) in arms:
             return type(saved)
-        for arm in others if len(others) > 1 else ():
+        others = [arm for arm in arms if arm is not type(None)]
+        named = saved.get("class") if isinstance(saved, dict) else type(saved).__name__
+        for arm in others:
             plain = get_args(arm)[0] if get_origin(arm) is Annotated else arm
-            if isinstance(saved, np.ndarray):
-                if get_origin(plain) is np.ndarray:
-                    return arm
-            elif isinstance(saved, dict) and saved.get("class") == getattr(plain, "__name__", ""):
+            if named == getattr(get_origin(plain) or plain, "__name__", ""):
                 return arm
         return others[0]
 
