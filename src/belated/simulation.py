@@ -15,6 +15,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import PATHS, Agent, check_is_agent, nested
 from belated.core.delays import (
+    NEVER,
     DelayLine,
     DelayModel,
     OutcomeDependentDelay,
@@ -31,8 +32,8 @@ from belated.core.delays import none as no_delays
 from belated.core.inbox import Inbox
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
-from belated.deciding import decided
-from belated.linear.world import DecisionWorld
+from belated.linear.reward import Reward
+from belated.linear.world import DecisionWorld, Visits
 from belated.tabular.costs import CostProcess, expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
@@ -350,9 +351,7 @@ def simulate(
     if isinstance(world, DecisionWorld):
         if is_per_step(delays):
             raise ValueError(f"delays must be one per decision, which has one step, got {delays!r}")
-        return Run(
-            **decided(world, agent, delays=delays, episodes=episodes, seed=seed, progress=progress)
-        )
+        return _decided(world, agent, delays, episodes, seed, progress)
     checks.instance("world", world, World)
     if agent.problem.shape != world.problem.shape:
         raise ValueError(
@@ -460,3 +459,67 @@ def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[
         fixed[k] = fixed[k - 1] if same else [float(np.vdot(m, costs)) for m in measures]
         before = costs
     return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}
+
+
+def _decided(
+    world: DecisionWorld,
+    agent: Any,
+    delays: Any,
+    episodes: int,
+    seed: int,
+    progress: Progress | None,
+) -> Run:
+    """Let an agent decide for every visitor of a run.
+
+    The value of a decision is exact: the expected outcome under the probabilities that the agent
+    states. The comparator is the best action for every visitor. Costs are negated outcomes.
+    """
+    if agent.problem != world.problem:
+        raise ValueError(f"agent must be made for {world.problem!r}, got {agent.problem!r}")
+    streams = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
+    visits = world.visits(episodes, np.random.default_rng(streams[0]))
+    rng = np.random.default_rng(streams[2])
+    waits = _waits(delays, visits, episodes, rng)
+    line: DelayLine[Reward] = DelayLine()
+    values, realised = np.zeros(episodes), np.zeros(episodes)
+    drawn = np.full(episodes, NEVER, dtype=np.int64)
+    steps = range(episodes)
+    for k in steps if progress is None else progress(steps):
+        decision = agent.decide(visits.at(k))
+        if decision.number != k:
+            raise ValueError(
+                f"agent must be fresh and number its decisions 0, 1, 2, ..., got "
+                f"{checks.show(decision.number)} for decision {k}"
+            )
+        brings = float(visits.outcomes[k, decision.action])
+        values[k] = -float(np.dot(decision.probabilities, visits.means[k]))
+        realised[k] = -brings
+        if world.silence is None or brings != world.silence:
+            drawn[k] = waits(k, decision.action, brings)
+            line.push([Reward(k, brings)], int(drawn[k]))
+        agent.observe(line.release(k))
+    return Run(
+        values=values,
+        realised=realised,
+        comparator=-visits.means.max(axis=1),
+        uniform=-visits.means.mean(axis=1),
+        best_policy=None,
+        delays=drawn,
+        missing=missing_feedback(drawn),
+        diagnostics=dict(agent.diagnostics()),
+    )
+
+
+def _waits(
+    delays: Any, visits: Visits, episodes: int, rng: np.random.Generator
+) -> Callable[[int, int, float], int]:
+    """A function that gives the delay of a decision from its number, action and outcome."""
+    if not is_oblivious(delays):
+        return lambda k, action, brings: delays.after(
+            PlayedEpisode(k, np.array([action]), np.array([brings])), rng
+        )
+    own = visits.delays if delays is None else None
+    if own is not None:
+        return lambda k, action, brings: int(own[k, action])
+    given = of_episodes(drawn_delays(delays, episodes, rng))
+    return lambda k, action, brings: int(given[k])

@@ -182,12 +182,7 @@ def bad_records_change_nothing(make: MakeAgent, trial: Trial, rng: np.random.Gen
         mine, other = np.random.default_rng(seed), np.random.default_rng(seed)
         records = _played(trial, agent, mine)
         twin_records = _played(trial, twin, other)
-        try:
-            agent.observe(trial.bad_records(agent, records)[name])  # type: ignore[arg-type]
-        except FeedbackError as error:
-            _true("an error must be one line", "\n" not in str(error))
-        else:
-            raise AssertionError(f"FeedbackError must be raised for {name}")
+        _refused(name, agent.observe, trial.bad_records(agent, records)[name])
         _same(f"nothing may change after {name}", agent.diagnostics(), twin.diagnostics())
         agent.observe(records)
         twin.observe(twin_records)
@@ -203,9 +198,9 @@ def second_records_are_refused(make: MakeAgent, trial: Trial, rng: np.random.Gen
     agent = make()
     *done, outcome = _played(trial, agent, rng)
     if agent.uses_paths and done:
-        _refused("two paths of one episode in a batch", agent, done * 2)
+        _refused("two paths of one episode in a batch", agent.observe, done * 2)
         agent.observe(done)
-        _refused("a second path", agent, done)
+        _refused("a second path", agent.observe, done)
         agent.observe([outcome])
     else:
         agent.observe([*done, outcome])
@@ -217,11 +212,11 @@ def second_records_are_refused(make: MakeAgent, trial: Trial, rng: np.random.Gen
         told = {name: before[name] for name in kept}
         _same("the same outcome again must change nothing", kept, told)
         return
-    _refused("second costs", agent, [outcome])
+    _refused("second costs", agent.observe, [outcome])
     agent.begin_episode()
     outcome = _played(trial, agent, rng)[-1]
     agent.observe([outcome])
-    _refused("second costs before the path", agent, [outcome])
+    _refused("second costs before the path", agent.observe, [outcome])
 
 
 def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Generator) -> None:
@@ -230,12 +225,12 @@ def episodes_can_be_forgotten(make: MakeAgent, trial: Trial, rng: np.random.Gene
     Later records of it are refused, or counted as late and not used.
     """
     agent = make()
-    _not_forgotten(agent, 0)
+    _refused("forget(0)", agent.forget, 0)
     outcome = _played(trial, agent, rng)[-1]
     agent.forget(0)
     agent.forget(0)
     for wrong in (1, -1, None, "0"):
-        _not_forgotten(agent, wrong)
+        _refused(f"forget({wrong!r})", agent.forget, wrong)
     late = agent.diagnostics().get("late", 0)
     try:
         agent.observe([outcome])
@@ -337,20 +332,13 @@ def _played(trial: Trial, agent: Agent, rng: np.random.Generator) -> list[Any]:
     return trial.play(agent, agent.begin_episode(), rng)
 
 
-def _refused(what: str, agent: Agent, records: list[Any]) -> None:
+def _refused(what: str, method: Callable[[Any], None], given: object) -> None:
     try:
-        agent.observe(records)
-    except FeedbackError:
-        return
-    raise AssertionError(f"FeedbackError must be raised for {what}")
-
-
-def _not_forgotten(agent: Agent, episode: object) -> None:
-    try:
-        agent.forget(episode)  # type: ignore[arg-type]
-    except FeedbackError:
-        return
-    raise AssertionError(f"FeedbackError must be raised for forget({episode!r})")
+        method(given)
+    except FeedbackError as error:
+        _true("an error must be one line", "\n" not in str(error))
+    else:
+        raise AssertionError(f"FeedbackError must be raised for {what}")
 
 
 def _true(rule: str, holds: bool) -> None:
