@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
 
+import belated as bl
 from belated.linear import fit, model
 from belated.linear.chance import uniform
 from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
+from belated.linear.features import unscaled
 
 seeds = st.integers(0, 2**32)
 
@@ -65,7 +67,7 @@ def test_a_regression_is_ridge_and_its_evidence_a_normal_density(seed, M, width,
     prior = fit.Belief(T, P, m, fit.PSEUDO)
     found, _ = fit.regress(*summed(x, models, mass, total, M), prior)
     X, root = design(x, models, M, own), np.sqrt(mass)
-    U = linalg.block_diag(*(np.linalg.cholesky(each).T for each in P), math.sqrt(fit.PSEUDO))
+    U = linalg.block_diag(*(np.linalg.cholesky(each).T for each in P), math.sqrt(0.1))
     rows = np.vstack([with_constant(X) * root[:, None], U])
     solved = np.linalg.lstsq(rows, np.append(root * y, U @ np.append(T, m)))[0]
     np.testing.assert_allclose(found.theta.ravel(), solved[:-1], rtol=1e-6, atol=1e-8)
@@ -161,6 +163,68 @@ def test_sums_over_decisions(seed, diagonal):
         np.testing.assert_allclose(found, want)
 
 
+def test_decisions_are_weighed_by_what_can_have_come():
+    """w = (1 - p) / (1 - p F) if all reports are equal, p at most .95; otherwise 1, clipped."""
+    x, models = np.array([[0.0], [1.0], [3.0], [1.0], [0.0]]), np.array([0, 0, 1, 1, -1], np.int32)
+    exposed, hits = (
+        np.array([0.5, 1.0, 0.25, 0.8, 0.0]),
+        np.array([False, True, True, False, False]),
+    )
+    theta = np.array([[0.2, 0.1], [0.9, 0.0]])
+    known = model.Known(theta, np.ones((2, 2, 2)), 0.4, 1.0, 0.5, 2.0, 5, 2)
+    outcome = np.where(hits, 2.0, 0.0)
+    p = np.array([0.25, 0.35, 0.95, 0.65, 0.25])  # of a report, each of 2; the third has 1.55
+    w = (1.0 - p) / (1.0 - p * exposed)
+    found = fit.silence_counts(x, models, outcome, hits, exposed, known)
+    np.testing.assert_allclose(found.mass, w * exposed, rtol=1e-12)
+    np.testing.assert_allclose(found.total, w * outcome, rtol=1e-12)
+    np.testing.assert_allclose(found.pending, [*(1.0 - w * exposed)[:4], 0.0], rtol=1e-12)
+    assert found.outcome.tolist() == outcome.tolist()
+    outcome = np.array([0.0, 1.0, -9.0, 0.0, 0.0])
+    found = fit.silence_counts(x, models, outcome, hits, exposed, known)
+    tau = fit.clipped(outcome[hits])
+    assert found.outcome.tolist() == found.total.tolist() == np.clip(outcome, -tau, tau).tolist()
+    assert found.mass.tolist() == exposed.tolist()
+    awaited = np.array([True, True, False, False, True])
+    found = fit.all_report(x, models, outcome, hits, awaited)
+    assert found.mass.tolist() == found.exposed.tolist() == [0, 1, 1, 0, 0]
+    assert found.total.tolist() == [0.0, 1.0, -9.0, 0.0, 0.0]
+    assert found.pending.tolist() == [1, 0, 0, 0, 1]
+
+
+def test_sums_of_decisions_and_the_variance_of_an_outcome():
+    """Rows before the start count in everything but the regression."""
+    x, models, mass, total, y = sample(1, 2, 2, 30)
+    hits, exposed = np.arange(30) % 3 == 0, np.linspace(0.1, 1.0, 30)
+    raw = 1.5 * y
+    sums = fit.Sums(2, 3, diagonal=False)
+    sums.add(fit.Weighed(x, models, mass, total, 0.1 * mass, y, exposed), hits, raw, 10)
+    gram, moment = summed(x[10:], models[10:], mass[10:], total[10:], 2)
+    np.testing.assert_allclose(fit.mirrored(sums.gram.copy()), gram, atol=1e-12)
+    np.testing.assert_allclose(fit.mirrored(sums.asked.copy()), 0.1 * gram, atol=1e-12)
+    np.testing.assert_allclose(sums.moment, moment, atol=1e-12)
+    assert sums.square[0] == pytest.approx((total * y)[10:].sum())
+    assert sums.level.tolist() == pytest.approx([y[hits].sum(), (y[hits] ** 2).sum()])
+    for i in range(2):
+        mine = models == i
+        assert (sums.plays[i], sums.hits[i]) == (mine.sum(), (mine & hits).sum())
+        assert sums.exposed[i] == pytest.approx(exposed[mine].sum())
+        assert sums.raw[i] == pytest.approx([raw[mine & hits].sum(), (raw[mine & hits] ** 2).sum()])
+    level = fit.Level(np.ones(3), np.ones(3), 2.0, 0.3, 0.9, 2.0, False)
+    prior = level.prior(2)
+    fitted, variance = fit.regressed(sums, level, prior)
+    want, _ = fit.regress(gram, moment, prior)
+    np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
+    rss = fit.residual(gram, moment, (mass * y * y)[10:].sum(), want)
+    assert variance == pytest.approx((rss + 1.8) / (mass[10:].sum() + 2.0))
+    one = fit.copied(sums)
+    fit.add_model(one)
+    assert (one.gram.shape, one.raw.shape, one.plays[2]) == ((3, 3, 3), (3, 2), 0.0)
+    one.clear()
+    assert sums.gram.any()
+    assert not one.gram.any()
+
+
 @given(seed=seeds, n=st.integers(2, 300), spread=st.floats(0.0, 3.0))
 @settings(max_examples=40)
 def test_clipping_solves_its_equation(seed, n, spread):
@@ -234,24 +298,27 @@ def test_the_level_is_that_of_the_sums():
 # The evidence of a change
 
 
-def judged(weighed, level, prior, s2, M):
-    """What `evidence` says, without decisions before the log."""
+def judged(weighed, gone, level, prior, s2, M):
+    """What `evidence` says; the first decisions are in the sums alone."""
     past = fit.Sums(M, len(level.whole), diagonal=False)
+    gram, past.moment[:] = summed(*weighed.rows(slice(gone))[:4], M)
+    past.gram[:] = np.tril(gram)
     gram, moment = summed(*weighed[:4], M)
     gram, moment = gram / np.outer(level.whole, level.whole), moment / level.whole
     fitted, _ = fit.regress(gram, moment, prior)
-    return fit.evidence(weighed, past, level, prior, fitted, s2), fitted
+    log = weighed.rows(slice(gone, None))
+    return fit.evidence(log, past, level, prior, fitted, s2), fitted
 
 
 def posterior(logs, count):
     """The probability of a change and the median place, from log Bayes factors."""
-    odds = np.exp(logs) * fit.CHANGE / count
+    odds = np.exp(logs) * 0.03 / count
     return odds.sum() / (1.0 + odds.sum()), np.searchsorted(np.cumsum(odds), 0.5 * odds.sum())
 
 
 @pytest.mark.parametrize(("seed", "step"), [(0, 0.0), (1, 1.5), (2, 2.5), (3, -2.5)])
-@pytest.mark.parametrize("width", [0, 2, 40])
-def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, width):
+@pytest.mark.parametrize(("width", "gone"), [(0, 0), (2, 0), (40, 0), (0, 25), (2, 25)])
+def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, width, gone):
     """Two models, from decision 50 on another constant; many features: of predictions."""
     M, n, s2 = 2, 90, 0.8
     x, models, mass, _, y = sample(seed, M, width, n)
@@ -261,9 +328,10 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     prior = level.prior(M)
     exposed = np.where(np.arange(n) < n - 28, 1.0, 0.3)  # the newest start is not ready
     weighed = fit.Weighed(x, models, mass, mass * y, 0.0 * y, y, exposed)
-    (probability, start), fitted = judged(weighed, level, prior, s2, M)
-    at = [int(n - 24 / 0.7**k) for k in range(9) if n - 24 / 0.7**k > 10.0][::-1]
-    assert fit.starts(n) == at
+    (probability, start), fitted = judged(weighed, gone, level, prior, s2, M)
+    ages = [24 / 0.7**k for k in range(9) if n - gone - 24 / 0.7**k > 10.0]
+    at = [int(n - gone - age) for age in reversed(ages)]
+    assert fit.starts(n - gone) == at
     own = design(x / scale[:width], models, M, True)
     said = fitted.constant + own @ fitted.theta.ravel()
     X, T, P, m, pseudo, D = own, np.zeros(M * p), 2.0 * np.eye(M * p), 0.5, fit.PSEUDO, 2.0
@@ -274,9 +342,9 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
         P = D = np.diag(np.array([[slope, 2.0] for slope in slopes]).ravel())
         T, m, pseudo = np.tile([1.0, 0.0], M), fitted.constant, 1e12
     plain, logs = density(y, mass, X, T, P, m, pseudo, s2), []
-    squares = (y - exposed * said) ** 2
+    squares = ((y - exposed * said) ** 2)[gone:]
     heavy = min(1.0, 3.0 * squares.mean() ** 2 / (squares**2).mean())
-    for j in at:
+    for j in np.array(at) + gone:
         both = np.hstack([X, X * (np.arange(n) >= j)[:, None]])
         PD, TD = linalg.block_diag(P, D), np.append(T, 0.0 * T)
         ready = exposed[j:].mean() >= 0.4
@@ -413,9 +481,34 @@ def test_exposure_between_two_edges_follows_the_delays_seen_there():
         found, [0.0, 0.0, 0.125, 0.375, 0.5, 0.5, 0.5, 0.75, 1.0, 1.0], atol=2e-3
     )
     assert found[-1] == found[-2] == 1.0
+    at_once = Delays(1)
+    at_once.add(np.zeros(2, int), np.zeros(2), np.full(2, 5.0))
+    share = at_once.shares()
+    assert at_once.at(share, np.array([0, 0, -1]), np.array([-1.0, 0.0, 3.0])).tolist() == [0, 1, 0]
 
 
 # Choice
+
+
+def test_a_floor_and_a_holdout_are_added():
+    """Uniform before the first report; then 1 - floor of the best, and a share of the reference."""
+    known = model.Known(
+        np.array([[1.0], [0.0]]), np.full((2, 1, 1), 1e-20), 0.0, 1e-9, 0.5, 1.0, 9, 9
+    )
+    rows, both = np.zeros((1, 0)), np.arange(2)
+    for floor, holdout, reference, want in (
+        (0.0, 0.0, None, 1.0),
+        (0.1, 0.0, None, 0.95),
+        (0.1, 0.5, None, 0.725),
+        (0.1, 0.5, (0.2, 0.8), 0.575),
+        (0.1, 0.5, (0.0, 0.0), 0.725),
+    ):
+        made = model.Model(bl.Choice(2), known, unscaled(None), floor, holdout, reference, ())
+        found = model.probabilities(made, known, rows, both)
+        np.testing.assert_allclose(found, [want, 1.0 - want], rtol=1e-9)
+        assert model.probabilities(made, None, rows, both)[0] == pytest.approx(
+            0.5 if holdout == 0.0 or reference in (None, (0.0, 0.0)) else 0.35
+        )
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 5), st.booleans(), st.booleans(),
@@ -476,6 +569,7 @@ def test_without_width_the_best_mean_is_played():
     assert shares([1.0, 2.0, 3.0, 0.0], [0.0] * 4).tolist() == [0.0, 0.0, 1.0, 0.0]
     assert shares([1.0, 2.0, 2.0, 0.0], [0.0] * 4).tolist() == [0.0, 0.5, 0.5, 0.0]
     np.testing.assert_allclose(shares([2.0] * 5, [0.3] * 5), 0.2, rtol=1e-12)
+    np.testing.assert_allclose(shares([0.0] * 3, [0.0, 0.0, 1.0]), [0.25, 0.25, 0.5], atol=1e-6)
     assert shares([-1e30], [1e30]).tolist() == [1.0]
 
 
@@ -508,6 +602,7 @@ def test_draws_follow_the_probabilities():
     assert draws.min() > 0.0
     assert draws.max() < 1.0
     assert stats.kstest(draws, "uniform").pvalue > 1e-3
+    assert [model.place_of(given * 4.0, draw) for draw in (0.49, 0.51)] == [0, 2]
     assert model.place_of(given, 0.5 - 1e-9) == 0
     assert model.place_of(given, 0.5 + 1e-9) == 2
     assert model.place_of(given, 1.0 - 2.0**-53) == 4
