@@ -1,11 +1,11 @@
-"""What `recommend` learns in 2,000 episodes; the suite has its rivals.
+"""What `recommend` learns in 2,000 episodes, beside its rivals.
 
-python -m benchmarks.practice               all tables, to benchmarks/PRACTICE.md; a quarter hour
+python -m benchmarks.practice               all tables, to benchmarks/PRACTICE.md; half an hour
 python -m benchmarks.practice bandit full   some scores only: bandit, deep, full, deep_full, lost
 python -m benchmarks.practice bandit 100    the same on other worlds: seeds from 100 on
 
 Every score is kept in benchmarks/out/practice.json, so that a broken run continues. Worlds were set
-up after the agents were fixed, ten seeds each. A score is (cost - best
+up after the agents were fixed, ten seeds each, the same for all agents. A score is (cost - best
 fixed policy) / (uniform play - best fixed policy), from exact expected costs, in expectation over
 the noise of the costs.
 """
@@ -18,14 +18,18 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from benchmarks.rivals import FollowTheLeader
+from examples.ucbvi import UCBVI
 from rich.progress import track
 
 import belated as bl
+from belated.tabular.rivals.posterior_sampling import PosteriorSampling
 
 HERE = Path(__file__).parent
 KEPT = HERE / "out" / "practice.json"
 EPISODES = 2000
 SEEDS = 10
+OURS = "recommend"
 
 Case = tuple[bl.World, bl.delays.DelayModel]
 
@@ -140,8 +144,15 @@ def recommended(information: str) -> Make:
     return lambda problem, D, seed: bl.recommend(problem, information=information, seed=seed)
 
 
-BANDIT: dict[str, Make] = {"recommend": recommended("bandit")}
-FULL: dict[str, Make] = {"recommend": recommended("full")}
+BANDIT: dict[str, Make] = {
+    OURS: recommended("bandit"),
+    "PSRL": lambda problem, D, seed: PosteriorSampling(problem, seed=seed),
+    "UCBVI": lambda problem, D, seed: UCBVI(problem),
+}
+FULL: dict[str, Make] = {
+    OURS: recommended("full"),
+    "leader": lambda problem, D, seed: FollowTheLeader(problem, forget=0.9, seed=seed),
+}
 
 
 def once(key: str, compute: Callable[[], float]) -> float:
@@ -210,17 +221,22 @@ def lost_feedback() -> list[str]:
 
 
 def table(found: dict[str, list[list[float]]], cases: Iterable[Callable[..., Case]]) -> list[str]:
-    """Means over seeds with their standard errors."""
-    lines = ["| case | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
-    means = {name: [float(np.mean(each)) for each in own] for name, own in found.items()}
+    """Means, the first with standard errors, and the paired difference to the best rival."""
+    names, rivals = list(found), [name for name in found if name != OURS]
+    head = [*names, "to the best rival"]
+    lines = ["| case | " + " | ".join(head) + " |", "|---|" + "---|" * len(head)]
+    means = {name: [float(np.mean(each)) for each in found[name]] for name in names}
     for i, case in enumerate(cases):
-        errors = [np.std(own[i], ddof=1) / len(own[i]) ** 0.5 for own in found.values()]
-        shown = zip(means.values(), errors, strict=True)
-        cells = " | ".join(f"{mean[i]:.2f} ± {error:.2f}" for mean, error in shown)
-        lines.append(f"| {case.__name__.replace('_', ' ')} | {cells} |")
+        best = min(rivals, key=lambda name: means[name][i])
+        ours = np.array(found[OURS][i])
+        behind = ours - np.array(found[best][i])
+        error, paired = (each.std(ddof=1) / len(each) ** 0.5 for each in (ours, behind))
+        cells = [f"{ours.mean():.2f} ± {error:.2f}", *(f"{means[name][i]:.2f}" for name in rivals)]
+        cells.append(f"{behind.mean():+.2f} ± {paired:.2f}")
+        lines.append(f"| {case.__name__.replace('_', ' ')} | {' | '.join(cells)} |")
     for word, function in (("worst", max), ("mean", np.mean)):
-        cells = " | ".join(f"{function(mean):.2f}" for mean in means.values())
-        lines.append(f"| **{word}** | {cells} |")
+        cells = [f"{function(means[name]):.2f}" for name in names]
+        lines.append(f"| **{word}** | {' | '.join(cells)} | |")
     return lines
 
 
@@ -255,11 +271,12 @@ def main(given: list[str]) -> None:
         f"episodes, mean of {SEEDS} seeds. 1 is uniform "
         "play, 0 the best fixed policy in hindsight; below 0 an agent follows changes that no "
         "fixed policy can. Transitions are unknown and paths come with the costs. "
-        "After a score comes its standard error. All is in expectation over the noise of the "
-        "costs.\n",
+        "The last column is the mean difference to the best rival over paired seeds: above 0 is a "
+        "loss. After ± come standard errors. All is in expectation over the noise of the costs.\n",
         *listed(CASES),
         "\n## Bandit feedback\n",
-        "`recommend` is told the size of the problem and nothing else.\n",
+        "`recommend` is told the size of the problem and nothing else. PSRL is posterior sampling, "
+        "UCBVI is `examples/ucbvi.py`.\n",
         *made["bandit"],
         "\n## Deep exploration, faint differences\n",
         "Bandit feedback too.\n",
@@ -267,6 +284,7 @@ def main(given: list[str]) -> None:
         "",
         *made["deep"],
         "\n## Full information\n",
+        "The rival plans for mean costs that are discounted by 0.9 per arrival.\n",
         *made["full"],
         "",
         *made["deep_full"],
