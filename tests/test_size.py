@@ -11,9 +11,9 @@ ROOT = Path(belated.__file__).parent
 BUDGETS = {
     "core": (2249, 44, 6.15),
     "tabular": (4935, 80, 6.35),
-    "linear": (2028, 22, 7.25),
+    "linear": (2045, 22, 7.25),
     "lab": (2374, 24, 7.49),
-    "service": (3134, 47, 6.06),
+    "service": (3414, 51, 6.06),
     "config": (556, 6, 6.24),
     "stale and gymnasium": (563, 9, 6.4),
     "top": (1183, 10, 5.84),

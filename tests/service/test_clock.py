@@ -101,7 +101,7 @@ def test_steps_of_the_wall_clock_move_no_deadline_while_the_server_runs(tmp_path
 
     same_as_never_stopped(table, "shop")
     rows = restored(table, "shop")[1]
-    times = [began for *_, began, _, _, _, _, _, _ in rows["episodes"]]
+    times = [began for _, _, _, _, _, began, *_ in rows["episodes"]]
     assert times == sorted(times)
     fed = [number for _, number, fact, *_ in rows["outcomes"] if fact == "step 0"]
     assert fed == ([*range(6)] if full() else [waiting[0], 3, 4])

@@ -95,7 +95,8 @@ class LinearSampler(Configured):
     _reports: Count
     _late: Count
     _batch: bool  # whether a batch has come since the last fit
-    _seen: Count  # decisions begun at the last observe
+    _seen: Count  # decisions made at the last observe
+    _reserved: Count  # numbers that were kept for decisions made elsewhere, and not noted so far
     _time: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # of the last observe
     _clock: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # the latest time of any call
     _told: bool | None  # whether the caller has a clock; None before the first call
@@ -139,7 +140,7 @@ class LinearSampler(Configured):
         self._past = fit.Sums(self._models, d, diagonal=self._few_columns)
         self._past_delays = Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
-        self._tested = self._reports = self._late = self._seen = 0
+        self._tested = self._reports = self._late = self._seen = self._reserved = 0
         self._batch, self._told = False, None
         self._time = self._clock = -1.0
         self._calls, self._retired, self._events, self._acting = [], [], {}, {}
@@ -173,6 +174,11 @@ class LinearSampler(Configured):
     def begun(self) -> int:
         """How many decisions have begun."""
         return self._rows.end
+
+    @property
+    def made(self) -> int:
+        """How many decisions have begun, without the numbers that wait for one made elsewhere."""
+        return self.begun - self._reserved
 
     @property
     def _models(self) -> int:
@@ -286,8 +292,36 @@ class LinearSampler(Configured):
             if asked is not None:
                 self.note(number, asked.observation, asked.action, asked.probability)
 
-    def note(self, number: int, x: object, action: int, probability: float = 0.0) -> None:
-        """Report the action of a decision that has begun and was made elsewhere."""
+    def reserve(self, end: int) -> None:
+        """Keep the next numbers, those below `end`, for decisions that are made elsewhere."""
+        while self.begun < end:
+            self._rows.begin(self._clock)
+            self._reserved += 1
+
+    def release(self, first: int, end: int) -> None:
+        """Give up the numbers from `first` to `end` of which no decision was noted."""
+        rows = self._rows
+        low, high = max(first - rows.base, 0), max(min(end, rows.end) - rows.base, 0)
+        unused = np.flatnonzero(rows.status[low:high] == UNDECIDED) + low + rows.base
+        if len(unused):
+            self._close(unused)
+
+    def note(
+        self,
+        number: int,
+        x: object,
+        action: int,
+        probability: float = 0.0,
+        now: float | None = None,
+    ) -> None:
+        """Report the action of a decision that was made elsewhere.
+
+        number: one that has begun, or was reserved. now: when a decision of the latter was made.
+        """
+        if now is not None:
+            self._tick(self._checked_time(now))
+            self._rows.time[number - self._rows.base] = now
+            self._reserved -= 1
         self._note(number, *self._read(x), action, probability)
         self._acting.pop(number, None)
 
@@ -339,10 +373,10 @@ class LinearSampler(Configured):
         self._tick(time)
         if self._told:
             self._time = self._clock
-        elif self._seen < self.begun:
+        elif self._seen < self.made:
             self._time = float(self._seen)  # that of the newest decisions
-        self._batch = self._batch or self.begun - self._seen > BATCH
-        self._seen = self.begun
+        self._batch = self._batch or self.made - self._seen > BATCH
+        self._seen = self.made
         self._late += late
         for (number, event), record in sorted(new.items(), key=lambda item: item[0]):
             self._take(number, event, record)
@@ -449,7 +483,7 @@ class LinearSampler(Configured):
         if known is None or self._batch:
             return self._reports > 0
         growth = max(GROWTH, self.problem.width / 400.0)
-        decisions, reports = self.begun - known.decisions, self._reports - known.reports
+        decisions, reports = self.made - known.decisions, self._reports - known.reports
         return decisions >= max(growth * known.decisions, 1.0) or reports >= max(
             growth * known.reports, 1.0
         )
@@ -462,8 +496,8 @@ class LinearSampler(Configured):
         level, fitted, variance = self._regressed(sums)
         # A diagonal cannot tell a change from a misfit.
         tests = self.changes and not self._few_columns
-        if tests and self.begun - self._tested >= max(TESTED * self._counted, BATCH):
-            self._tested = self.begun
+        if tests and self.made - self._tested >= max(TESTED * self._counted, BATCH):
+            self._tested = self.made
             if self._has_changed(weighed, level, fitted, variance):
                 sums = self._sums(weighed, self._rows.count)
                 level, fitted, variance = self._regressed(sums)
@@ -477,7 +511,7 @@ class LinearSampler(Configured):
     @property
     def _counted(self) -> int:
         """How many decisions count: those since the last change."""
-        return self.begun - max(self._changed, 0)
+        return max(self.made - max(self._changed, 0), 0)
 
     def _hits(self) -> Bools:
         """Which decisions have reported; under silence, a sum that equals it has not."""
@@ -492,7 +526,7 @@ class LinearSampler(Configured):
         if self.silence is None:
             return fit.all_report(x, models, outcome, hits, rows.status[:n] == OPEN)
         delays = self._delays(n)
-        ages = rows.ages(self._seen, self._time, self._unit)
+        ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
         exposed = delays.at(delays.shares(), models, ages)
         return fit.silence_counts(x, models, outcome, hits, exposed, self._known)
 
@@ -500,7 +534,7 @@ class LinearSampler(Configured):
         """The counts of the delays of the past and of the rows before `end`."""
         delays, rows = fit.copied(self._past_delays), self._rows
         hits = np.flatnonzero(self._hits()[:end])
-        ages = rows.ages(self._seen, self._time, self._unit)
+        ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
         delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages[hits])
         return delays
 
@@ -538,7 +572,7 @@ class LinearSampler(Configured):
             math.sqrt(variance),
             min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
             level.nonzero,
-            self.begun,
+            self.made,
             self._reports,
         )
 
@@ -717,7 +751,7 @@ class LinearSampler(Configured):
     def verdict(self) -> str:
         """The leading action, its certainty, and how many decisions are needed for certainty."""
         span = self._span() if self._told else None
-        return life.verdict(self.table(), self.begun, span, vary=self.problem.shared)
+        return life.verdict(self.table(), self.made, span, vary=self.problem.shared)
 
     def _span(self) -> float:
         """The time since the first call, by the clock."""
@@ -770,8 +804,8 @@ class LinearSampler(Configured):
         sums, known = self._now()
         exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
         numbers = {
-            "begun": self.begun,
-            "open": len(self._rows.open()),
+            "begun": self.made,
+            "open": int((self._rows.status == OPEN).sum()) + len(self._acting),
             "reports": int(reports),
             "late": self._late,
             "exposed": exposed,
@@ -785,7 +819,7 @@ class LinearSampler(Configured):
             "log_bytes": self._rows.nbytes,
         }
         # A memory that is nearly as long as the run is short only because the run is.
-        limit = min(3.0 * numbers["delay"], 0.5 * self.begun)
+        limit = min(3.0 * numbers["delay"], 0.5 * self.made)
         numbers["too_fast"] = float(numbers["memory"] < limit)
         rate = numbers["rate"]
         for i in range(self._models):
@@ -804,7 +838,7 @@ class LinearSampler(Configured):
         age = float(UNIT_EDGES[int(np.argmax(self._pooled() >= 0.5))]) * self._unit
         if not self._told:
             return age
-        return age * self.begun / self._span() if self._span() > 0.0 else 0.0
+        return age * self.made / self._span() if self._span() > 0.0 else 0.0
 
     def check_learned(self) -> None:
         """Check that what was read belongs together."""

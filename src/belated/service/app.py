@@ -181,7 +181,7 @@ async def _chosen(request: Request, asked: list[Any]) -> Any:
     for one in asked:
         if one.features is not None and one.state is not None:
             raise Refusal("a decision must have features or a state, got both", "state")
-    return await request.learner.ask(lambda session: session.choose(asked), 0)
+    return await request.learner.ask(lambda session: session.choose(asked), 0, decides=True)
 
 
 async def policy(request: Request) -> Any:
@@ -209,7 +209,8 @@ async def policy(request: Request) -> Any:
 
 async def feedback(request: Request) -> Any:
     """Report one record. Records may arrive twice, late, and in any order."""
-    (outcome,) = await request.learner.ask(lambda session: session.feed([request.body]), 1)
+    ask = request.learner.ask
+    (outcome,) = await ask(lambda session: session.feed([request.body]), 1, decides=True)
     return as_json(outcome, outcome.status)
 
 
@@ -217,7 +218,9 @@ async def feedback_batch(request: Request) -> Any:
     """Report many records. Each has its own outcome; the valid ones are used."""
     records = request.body.records
     request.check_batch("records", records)
-    found = await request.learner.ask(lambda session: session.feed(records), len(records))
+    found = await request.learner.ask(
+        lambda session: session.feed(records), len(records), decides=bool(records)
+    )
     return {"outcomes": found}
 
 
@@ -335,9 +338,11 @@ async def healthz(request: Request) -> Any:
 
 
 async def readyz(request: Request) -> Any:
-    """Whether every learner runs, here or on another server."""
+    """Whether every learner runs, here or on another server; `still`: those that do not learn."""
     ready = all(one.ready or one.elsewhere for one in request.service.learners.values())
-    return as_json({"ready": ready}, 200 if ready else 503)
+    still = [one.name for one in request.service.learners.values() if one.still]
+    told = {"ready": ready, "still": still} if still else {"ready": ready}
+    return as_json(told, 200 if ready else 503)
 
 
 async def metrics_(request: Request) -> Any:
@@ -351,7 +356,8 @@ async def metrics_(request: Request) -> Any:
 async def learners(request: Request) -> Any:
     """The learners that the token may see."""
     seen = request.service.seen(request.token)
-    return {"learners": [{"name": one.name, "ready": one.ready} for one in seen]}
+    listed = [{"name": one.name, "ready": one.ready, "still": one.still} for one in seen]
+    return {"learners": listed}
 
 
 async def description(request: Request) -> Any:

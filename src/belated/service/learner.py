@@ -4,7 +4,8 @@ The thread takes the requests that have come since its last commit, handles them
 and answers them when it is on disk; then the agent learns for a few milliseconds, or for as long as
 nobody asks. If something cannot be written, nothing of it is acknowledged: the state in memory is
 discarded, and the learner is read from its tables, exactly as after a crash. A learner that another
-process runs is tried again every second.
+process runs is tried again every second; in the meantime, decisions are made here where they can be
+(`decider`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
+from belated.service.decider import MOST, Decider, can_share, opened
 from belated.service.recovery import TermsError
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
-from belated.service.tables import StorageError, Tables, Taken
+from belated.service.tables import Busy, StorageError, Tables, Taken
 from belated.service.wire import Refusal
 
 RETRY = 1.0
@@ -34,6 +36,8 @@ GROUP = 500
 """The largest number of requests of one commit."""
 ASKED = 10_000
 """The largest number of requests that wait."""
+STILL = 10.0
+"""Seconds for which rows wait for the process that learns before readyz and the page say so."""
 SEE_LOG = "it cannot be used now; the server's log says why"
 """The reason for clients; the real ones contain paths and addresses."""
 logger = logging.getLogger("belated.service")
@@ -65,7 +69,8 @@ class Learner:
 
     Args:
         config: the learner.
-        open: opens its tables, or raises `StorageError`; its argument says whether to create them.
+        open: opens its tables, or raises `StorageError`; its arguments say whether to create them,
+            and whether to write beside another process.
         limits: the limits of the server.
 
     Attributes:
@@ -73,9 +78,7 @@ class Learner:
         why: why it is not open, for the log.
     """
 
-    def __init__(
-        self, config: LearnerConfig, open: Callable[[bool], Tables], limits: Limits
-    ) -> None:
+    def __init__(self, config: LearnerConfig, open: Callable[..., Tables], limits: Limits) -> None:
         self.name = config.name
         self.config = config
         self.limits = limits
@@ -84,7 +87,7 @@ class Learner:
         self._address: str | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._due = self._opened = self._rehearsed = False
+        self._due = self._opened = self._rehearsed = self._behind = False
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
     @property
@@ -96,6 +99,11 @@ class Learner:
     def elsewhere(self) -> bool:
         """Whether another process runs the learner."""
         return self._address is not None
+
+    @property
+    def still(self) -> bool:
+        """Whether decisions are made here and the process that learns does not take them."""
+        return self.session is not None and self.session.still > STILL
 
     @property
     def waiting(self) -> int:
@@ -117,20 +125,31 @@ class Learner:
         await asyncio.to_thread(self._thread.join)
         self._give_up("the server is stopping")
 
-    def opened(self) -> Session:
-        """The session; raises `Refusal` while the learner does not run here."""
+    def opened(self, *, decides: bool = False) -> Session:
+        """The session; raises `Refusal` while the learner does not run here.
+
+        decides: whether a session that only decides and writes will do.
+        """
         session = self.session
-        if session is None:
+        if session is None or (isinstance(session, Decider) and not decides):
             why = f"learner {self.name}: {self._told}"
-            raise Refusal(why, None, None, 503, RETRY, self._address)
+            address = self._address if session is None else session.address
+            raise Refusal(why, None, None, 503, RETRY, address)
         return session
 
-    async def ask(self, work: Callable[[Session], Result], calls: int | None = None) -> Result:
+    async def ask(
+        self,
+        work: Callable[[Session], Result],
+        calls: int | None = None,
+        *,
+        decides: bool = False,
+    ) -> Result:
         """The result of a request, once it is on disk.
 
-        calls: how many calls for the agent the request may add; None if it only reads.
+        calls: how many calls for the agent the request may add; None if it only reads. decides:
+        whether a session that only decides and writes can do it.
         """
-        self.opened()
+        self.opened(decides=decides)
         if self._jobs.qsize() >= ASKED:
             raise Refusal(f"{self._jobs.qsize()} requests wait", None, None, 429, RETRY)
         if calls is not None and self.waiting + calls > self.limits.waiting:
@@ -161,12 +180,16 @@ class Learner:
         if not self._rehearsed:
             rehearse(self.config.fresh())
             self._rehearsed = True
-        db = self._open(not self._opened)
+        db = self._open(not self._opened, can_share(self.config))
         try:
-            session = Session(db, self.config, self.limits.open)
+            session = opened(db, self.config, self.limits.open)
         except BaseException:
             db.close()
             raise
+        if isinstance(session, Decider):
+            logger.info("learner %s: decides here; another process learns", self.name)
+            self._told, self.why = str(db.taken), ""
+            return session
         again = " again" if self._opened else ""
         level = logging.WARNING if self._opened else logging.INFO
         logger.log(level, "learner %s: open%s at request %d", self.name, again, session.runner.seq)
@@ -198,7 +221,7 @@ class Learner:
             self._give_up("the learner was closed")
 
     def _serve(self, session: Session) -> None:
-        while True:
+        while not session.tend():
             jobs = self._taken(session)
             if jobs:
                 self._handle(session, jobs)
@@ -206,6 +229,7 @@ class Learner:
                 break
             elif not session.runner.waiting:
                 with session.db.transaction():  # which also sees whether the tables are still ours
+                    self._behind = session.catch_up() >= MOST
                     session.expire()
             self._learn(session, until_asked=not jobs)
             self._keep(session)
@@ -217,7 +241,8 @@ class Learner:
         """The requests that have come; waits for the first one if there is nothing to learn."""
         jobs = []
         with contextlib.suppress(queue.Empty):
-            idle = not (session.runner.waiting or self._stopping.is_set() or self._due)
+            busy = session.runner.waiting or self._stopping.is_set() or self._due
+            idle = not (busy or self._behind)
             jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
             while len(jobs) < GROUP:
                 jobs.append(self._jobs.get_nowait())
@@ -228,16 +253,32 @@ class Learner:
         done: list[tuple[asyncio.Future[Any], Any]] = []
         try:
             with session.db.transaction():
+                session.catch_up()
                 for work, future in jobs:
                     try:
                         done.append((future, work(session)))
                     except Refusal as error:
                         done.append((future, error))
         except Exception as error:
+            if isinstance(error, Busy) and isinstance(session, Decider):
+                self._try_again(session, jobs)
+                return
             failed = StorageError(str(error))
             self._settle([(future, failed) for _, future in jobs])
             raise
         self._settle(done)
+
+    def _try_again(self, session: Session, jobs: list[Job]) -> None:
+        """Handle requests one by one if another process has locked something; a single one later.
+
+        Nothing has been written, and a session that does not learn has nothing in memory.
+        """
+        session.rolled_back()
+        if len(jobs) == 1:
+            self._jobs.put(jobs[0])
+            return
+        for job in jobs:
+            self._handle(session, [job])
 
     def _settle(self, done: list[tuple[asyncio.Future[Any], Any]]) -> None:
         """Give the results of requests, or why there are none, to the event loop."""

@@ -94,9 +94,10 @@ OVERDUE = {
 
 def counted(db: Tables, session: Session) -> dict[str, Any]:
     """The numbers of episodes and records, by the words of the report."""
-    config, begun = session.config, session.runner.agent.begun
+    config, agent = session.config, session.runner.agent
+    begun = getattr(agent, "made", agent.begun)
     limit = 1e300 if config.deadline is None else config.deadline
-    values = {"now": repr(session.clock()), "newest": begun - 1, "limit": repr(limit)}
+    values = {"now": repr(session.clock()), "newest": agent.begun - 1, "limit": repr(limit)}
     past, ever = (text.format(**values) for text in OVERDUE[config.timed])
     told = {"past": past, "ever": "FALSE" if config.grace is None else ever}
     found = {"begun": begun}

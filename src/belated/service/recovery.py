@@ -41,12 +41,8 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
     differ from those with which the learner was made. Raises `TermsError` if anything else
     differs: the rows are not valid for other terms.
     """
-    fresh, learner = config.fresh(), config.name
-    found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", learner)
-    if found:
-        made = json.loads(found[0][0])
-        fresh = _as_made(fresh, made)
-        _check_same(made, config.terms(fresh))
+    fresh, found = as_made(db, config)
+    learner = config.name
     runner = _newest(db, learner) if snapshots else None
     if runner is None:
         if found and found[0][1]:
@@ -65,6 +61,20 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
             runner.differing,
         )
     return runner
+
+
+def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, list[Any]]:
+    """A fresh agent as it was when the learner was made, and the row of the learner, if any.
+
+    Raises `TermsError` if the learner was made with other terms.
+    """
+    fresh = config.fresh()
+    found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", config.name)
+    if found:
+        made = json.loads(found[0][0])
+        fresh = _as_made(fresh, made)
+        _check_same(made, config.terms(fresh))
+    return fresh, found
 
 
 def newest(db: Tables, learner: str) -> tuple[int, float]:

@@ -19,6 +19,7 @@ from belated.service.app import Service
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.connection import Connection
 from belated.service.customers import visit
+from belated.service.decider import opened
 from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
 from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
@@ -43,12 +44,16 @@ def application(config: Config) -> Service:
     return Service(learners, Gate(config.tokens, limits.body, config.allowed_hosts))
 
 
-def opener(config: Config, learner: LearnerConfig) -> Callable[[bool], Tables]:
-    """A function that opens the tables of a learner; its argument says whether to create them."""
+def opener(config: Config, learner: LearnerConfig) -> Callable[..., Tables]:
+    """A function that opens the tables of a learner.
+
+    Its arguments say whether to create them, and whether to write beside another process.
+    """
     if config.storage.startswith(POSTGRES):
-        return lambda create: PostgresTables(config.storage, learner.name, config.url)
+        given = (config.storage, learner.name, config.url)
+        return lambda create, joins=False: PostgresTables(*given, joins=joins)
     path = Path(config.storage) / f"{learner.name}.sqlite"
-    return lambda create: SQLiteTables(path, create=create)
+    return lambda create, joins=False: SQLiteTables(path, create=create)
 
 
 def _learner(path: Path, name: str) -> tuple[Config, LearnerConfig]:
@@ -65,7 +70,11 @@ def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
     try:
         db = opener(config, learner)(True)
         try:
-            yield Session(db, learner, config.limits.open)
+            session = opened(db, learner, config.limits.open)
+            with db.transaction():
+                while session.catch_up():
+                    pass
+            yield session
         finally:
             db.close()
     except (StorageError, TermsError) as error:

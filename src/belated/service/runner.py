@@ -34,8 +34,11 @@ NO_EVENT = "event"
 WINDOW = 5_000
 """The number of requests whose rows are read at once."""
 OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
-Call = tuple[Any, ...] | int | float
-"""A call for the agent: records to observe, an episode to forget, or the time (a float)."""
+ELSEWHERE = ("reserve", "release", "model")
+"""Calls for an agent whose decisions are made in several processes; see `decider`."""
+Call = partial[None] | tuple[Any, ...] | int | float
+"""A call for the agent: its `note` of a decision of another process, records to observe, an episode
+to forget, or the time (a float)."""
 Rows = dict[str, list[tuple[Any, ...]]]
 """The rows of one request by what they tell: begun, outcomes, expired, changes."""
 
@@ -51,7 +54,7 @@ class OutcomeRow(NamedTuple):
     at: float
     happened: float
     status: str
-    seq: int
+    seq: int | None
     place: int
 
     @property
@@ -141,8 +144,12 @@ class AgentRunner:
             self._calls.append(at)
 
     def observe(self, rows: Iterable[OutcomeRow]) -> None:
-        """Queue what the outcomes of one request report."""
-        made = [self._record(row) for row in rows if row.status in ("taken", "used")]
+        """Queue what the outcomes of one request report, unless another process is to learn it."""
+        made = [
+            self._record(row)
+            for row in rows
+            if row.status in ("taken", "used") and row.seq is not None
+        ]
         records = [
             record
             for record in made
@@ -174,6 +181,9 @@ class AgentRunner:
         """Pass on the oldest call."""
         call = self._calls.popleft()
         self.version += 1
+        if isinstance(call, partial):
+            call()
+            return
         if isinstance(call, int):
             if self.agent.is_open(call):
                 self.agent.forget(call)
@@ -205,13 +215,21 @@ class AgentRunner:
     def take(self, rows: Rows) -> None:
         """Repeat what a request did, from its rows."""
         self.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
-        for number, version, at, policy, *decision in rows["begun"]:
-            self.learn_up_to(version)
-            self._begin_again(number, at, policy, decision)
+        for number, version, at, policy, model, *decision in rows["begun"]:
+            if model is None:
+                self.learn_up_to(version)
+                self._begin_again(number, at, policy, decision)
+            else:
+                observation, _, *made = decision
+                note = partial(self.agent.note, number, json.loads(observation), *made, at)
+                self._calls.append(note)
         for what, body, version, _ in rows["changes"]:
             if what == "change":
                 self.learn_up_to(version)
                 self.change(json.loads(body))
+            elif what in ELSEWHERE:
+                self.learn_up_to(version)
+                getattr(self.agent, what)(*json.loads(body))
         outcomes = [OutcomeRow(*row) for row in rows["outcomes"]]
         defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
         for (number,) in rows["expired"]:
@@ -239,7 +257,7 @@ class AgentRunner:
 CHANGES = ("actions", "retire", "settings")
 STATEMENTS = {
     "begun": (
-        "SELECT e.seq, e.number, e.version, e.began, e.policy, d.observation, d.allowed, "
+        "SELECT e.seq, e.number, e.version, e.began, e.policy, e.model, d.observation, d.allowed, "
         "d.action, d.probability FROM episodes e LEFT JOIN decisions d "
         "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
         "WHERE e.learner = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.number"

@@ -26,7 +26,7 @@ from belated.core.records import Episode
 from belated.linear.reward import Reward
 from belated.service.config import LearnerConfig
 from belated.service.recovery import newest, restore, wanted
-from belated.service.runner import DEFAULT, NO_EVENT, OUTCOMES, OutcomeRow, digest
+from belated.service.runner import DEFAULT, NO_EVENT, OUTCOMES, AgentRunner, OutcomeRow, digest
 from belated.service.tables import Tables
 from belated.service.wire import Asked, Decided, End, Outcome, Reader, Refusal, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
@@ -49,7 +49,8 @@ LARGEST_AMOUNT = 1e100
 SLICE = 500
 """The largest number of values in one statement."""
 INSERT = {
-    "episodes": "(learner, number, key, seq, version, began, policy) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "episodes": "(learner, number, key, seq, version, began, policy, model) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
     "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
     "policies": "VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
@@ -59,7 +60,8 @@ INSERT = {
     "happened = excluded.happened, status = excluded.status, seq = excluded.seq, "
     "place = excluded.place",
 }
-"""How rows are inserted. A fact that came too late may come again in time, for another default."""
+"""How rows are inserted. A fact that came too late may come again in time, for another default. A
+key that another process uses at the same time inserts nothing."""
 
 
 class Clock:
@@ -138,11 +140,17 @@ class Session:
 
     Attributes:
         now: the time of the current request.
+        address: of the process that learns, if it is another one that can be reached.
+        still: the number of seconds for which rows have waited for the process that learns.
     """
+
+    address: str | None = None
+    still = 0.0
+    _order, _lock = "number", ""
 
     def __init__(self, db: Tables, config: LearnerConfig, most_open: int) -> None:
         self.name, self.db, self.config = config.name, db, config
-        self.runner = restore(db, config)
+        self.runner = self._restored()
         self.now = newest(db, self.name)[1]
         self.clock = Clock(self.now)
         self.counts: Counter[str] = Counter()
@@ -150,25 +158,48 @@ class Session:
         self._numbered = False
         self._most_open = most_open
         self._rng = np.random.default_rng()
-        agent, given = self.runner.agent, config.fresh()
         with db.transaction():
-            if not db.all("SELECT 1 FROM learners WHERE learner = ?", self.name):
-                terms = _dumped(config.terms(given))
-                db.all("INSERT INTO learners VALUES (?, ?, ?, 0)", self.name, terms, self.clock())
-            (self._open,) = db.all(
-                "SELECT count(*) FROM episodes WHERE learner = ? AND closed IS NULL", self.name
-            )[0]
-            self._oldest = self._first_open()
-            change = wanted(agent, given)
-            if change is not None:
-                self.now = max(self.now, self.clock())
-                self.runner.change(change)
-                self._note_change("change", change, self.runner.version)
+            self._prepare()
+
+    def _restored(self) -> AgentRunner:
+        """The agent, from the tables."""
+        return restore(self.db, self.config)
+
+    def _prepare(self) -> None:
+        """Write what a new or changed learner needs, and count what is open."""
+        db, name, given = self.db, self.name, self.config.fresh()
+        if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
+            terms = _dumped(self.config.terms(given))
+            db.all("INSERT INTO learners VALUES (?, ?, ?, 0, 0)", name, terms, self.clock())
+        (self._open,) = db.all(
+            "SELECT count(*) FROM episodes "
+            "WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL",
+            name,
+        )[0]
+        self._oldest = self._first_open()
+        change = wanted(self.runner.agent, given)
+        if change is not None:
+            self.now = max(self.now, self.clock())
+            self.runner.change(change)
+            self._note_change("change", change, self.runner.version)
 
     @property
     def problem(self) -> Any:
         """The problem, with the actions of today."""
         return self.runner.agent.problem
+
+    # What other processes have done; see `decider`.
+
+    def catch_up(self) -> int:
+        """Begin a transaction: take what others have written; returns how many rows that were."""
+        return 0
+
+    def rolled_back(self) -> None:
+        """Forget what a transaction that has failed may have left in memory."""
+
+    def tend(self) -> bool:
+        """Do between two transactions what is due; returns whether to open the learner again."""
+        return False
 
     # Requests: their time, their number, and what they write.
 
@@ -178,17 +209,21 @@ class Session:
         self._numbered = False
         self._expire()
 
-    def _number(self) -> int:
+    def _number(self) -> Any:
         """The number of the current request, which changes something."""
-        if not self._numbered:
-            self.runner.seq += 1
-            self._numbered = True
+        self.runner.seq, self._numbered = self._upcoming, True
         return self.runner.seq
 
-    def _insert(self, table: str, *rows: Sequence[Any]) -> None:
-        """Write rows of a table, all values but the name of the learner."""
+    @property
+    def _upcoming(self) -> Any:
+        """The number that the current request has, or gets if it changes something."""
+        return self.runner.seq + (not self._numbered)
+
+    def _insert(self, table: str, *rows: Sequence[Any]) -> int:
+        """Write rows of a table, all values but the name of the learner; returns how many."""
         self.runner.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
-        self.db.many(f"INSERT INTO {table} {INSERT[table]}", [(self.name, *row) for row in rows])
+        values = [(self.name, *row) for row in rows]
+        return self.db.many(f"INSERT INTO {table} {INSERT[table]}", values)
 
     def _note_change(self, what: str, body: Any, version: int) -> None:
         self._insert("changes", (self._number(), what, _dumped(body), version, self.now))
@@ -222,7 +257,7 @@ class Session:
     def _first_open(self) -> tuple[int, float] | None:
         found = self.db.all(
             "SELECT number, began FROM episodes WHERE learner = ? AND closed IS NULL "
-            "ORDER BY number LIMIT 1",
+            f"ORDER BY {self._order} LIMIT 1",
             self.name,
         )
         return found[0] if found else None
@@ -234,10 +269,10 @@ class Session:
         while self._oldest is not None and self.is_past(config.limit, *self._oldest, self.now):
             found = self.db.all(
                 "SELECT number FROM episodes WHERE learner = ? AND closed IS NULL "
-                f"AND {past} ORDER BY number LIMIT {SLICE}",
+                f"AND {past} ORDER BY {self._order} LIMIT {SLICE}",
                 self.name, self.now if config.timed else self.runner.agent.begun - 1, config.limit,
             )  # fmt: skip
-            for state in self._states([number for (number,) in found]).values():
+            for state in self._locked([number for (number,) in found]).values():
                 self._expire_one(state)
             self._oldest = self._first_open()
 
@@ -277,13 +312,17 @@ class Session:
             return None
         return _bounded(float(sum(record.facts().values())))
 
+    def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
+        """What the tables say of these episodes, which may be closed."""
+        return self._states(numbers)
+
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes."""
         asked = dict.fromkeys(numbers)
         rows = self._select(
             "SELECT number, began, policy, heard, total, closed FROM episodes "
-            "WHERE learner = ? AND number IN ({})",
-            asked,
+            f"WHERE learner = ? AND number IN ({{}}){self._lock}",
+            sorted(asked),
         )
         by_number = {number: row for number, *row in rows}
         found = {number: EpisodeState(number, by_number.get(number)) for number in asked}
@@ -320,7 +359,7 @@ class Session:
         number, policy = self.runner.begin()
         mark = digest(policy)
         self._insert("policies", (mark, policy.tobytes()))
-        self._insert("episodes", (number, key, self._number(), version, self.now, mark))
+        self._insert("episodes", (number, key, self._number(), version, self.now, mark, None))
         self._begun(number, 1)
         self.count("begun")
         return number, True
@@ -361,7 +400,10 @@ class Session:
             if one.key in found:
                 _check_same(one, *found[one.key])
         new = [one for one in asked if one.key not in found]
-        made = iter(self._choose_new(new) if new else ())
+        chosen = self._choose_new(new) if new else []
+        if chosen is None:
+            return self.choose(asked)
+        made = iter(chosen)
         known = {
             key: self._decided(number, action, probability, created=False)
             for key, (number, _, _, action, probability, _) in found.items()
@@ -373,26 +415,42 @@ class Session:
         name = msgspec.UNSET if names is None else names[action]
         return Decided(number, 0, action, probability, name, created)
 
-    def _choose_new(self, asked: Sequence[Asked]) -> list[Decided]:
+    def _choose_new(self, asked: Sequence[Asked]) -> list[Decided] | None:
+        """Decide; None, and nothing has changed, if another process has used one of the keys."""
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self.expire()
         self._check_open(len(asked))
-        seq, version, now = self._number(), self.runner.version, self.now
-        share = getattr(self.runner.agent, "holdout", 0.0)
-        episodes, decisions, answers = [], [], []
-        for one, observation in zip(asked, seen, strict=True):
+        seq, version, now, agent = self._number(), self.runner.version, self.now, self.runner.agent
+        told = (None, getattr(agent, "published", None))
+        numbers = self._free(len(asked))
+        rows = [
+            (number, one.key, seq, version, now, *told)
+            for number, one in zip(numbers, asked, strict=True)
+        ]
+        if self._insert("episodes", *rows) < len(rows):
+            self.db.all(
+                "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
+                self.name, numbers[0], numbers[-1],
+            )  # fmt: skip
+            return None
+        share = getattr(agent, "holdout", 0.0)
+        decisions, answers = [], []
+        for number, one, observation in zip(numbers, asked, seen, strict=True):
             made = self.runner.decide(observation, one.among, now)
-            number, action, chance = made.number, int(made.action), float(made.probability)
+            action, chance = int(made.action), float(made.probability)
             holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
-            told = (_dumped(one.observation), _dumped(one.among))
-            episodes.append((number, one.key, seq, version, now, None))
-            decisions.append((number, 0, *told, action, chance, holdout, now))
+            given = (_dumped(one.observation), _dumped(one.among))
+            decisions.append((number, 0, *given, action, chance, holdout, now))
             answers.append(self._decided(number, action, chance, created=True))
-        self._insert("episodes", *episodes)
         self._insert("decisions", *decisions)
         self._begun(answers[0].episode, len(asked))
         self.count("decided", len(asked))
         return answers
+
+    def _free(self, count: int) -> range:
+        """The numbers of the next decisions."""
+        begun = self.runner.agent.begun
+        return range(begun, begun + count)
 
     def _checked(self, place: int, one: Asked, size: int) -> Any:
         """The observation for the agent; raises `Refusal` if no decision is possible there."""
@@ -459,9 +517,10 @@ class Session:
         return np.frombuffer(bytes(content), np.float64).reshape(shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
-        if episode >= self.runner.agent.begun:
+        state = self._locked([episode])[episode]
+        if not state.exists and episode >= self.runner.agent.begun:
             raise Refusal(f"episode {episode} has not begun", outcome="unknown")
-        return self._states([episode])[episode]
+        return state
 
     # Feedback.
 
@@ -470,9 +529,7 @@ class Session:
         self.expire()
         read = self._read(given)
         states = self._states(
-            record.episode
-            for record, _ in read
-            if not isinstance(record, Outcome) and record.episode < self.runner.agent.begun
+            record.episode for record, _ in read if not isinstance(record, Outcome)
         )
         rows: list[OutcomeRow] = []
         outcomes: list[Outcome] = []
@@ -480,7 +537,7 @@ class Session:
             if isinstance(record, Outcome):
                 outcomes.append(record)
                 continue
-            state = states.get(record.episode)
+            state = states[record.episode]
             outcome, more = self._take(record, state, happened, len(rows))
             outcomes.append(outcome)
             rows += more
@@ -515,7 +572,7 @@ class Session:
         return records
 
     def _take(
-        self, record: Any, state: EpisodeState | None, happened: float, place: int
+        self, record: Any, state: EpisodeState, happened: float, place: int
     ) -> tuple[Outcome, list[OutcomeRow]]:
         """The outcome of a record, and its rows; facts of earlier records of a batch are known."""
         number, part, config = record.episode, record.part, self.config
@@ -526,7 +583,7 @@ class Session:
                 kind, number, part=part, why=f"episode {number}, {where}: {why}", **more
             )
 
-        if state is None:
+        if not state.exists and number >= self.runner.agent.begun:
             return outcome("unknown", "the episode must be one that was begun"), []
         past = not config.timed or self.is_past(
             config.deadline, number, state.began, min(happened, self.now)
@@ -562,7 +619,7 @@ class Session:
         """The rows of a record; the last has what the agent gets as its body, if it is complete."""
         before = state.known(used=status != "late")
         facts = record.facts()
-        fixed = (self.now, happened, status, self.runner.seq + (not self._numbered))
+        fixed = (self.now, happened, status, self._upcoming)
         rows: list[OutcomeRow] = []
         for key, value in facts.items():
             if key not in before:
@@ -598,7 +655,7 @@ class Session:
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         path = Trajectory(state.number, np.array([*states, end]), np.array(actions))
         text, body = path.facts()["path"], _dumped(path.to_json())
-        fixed = (self.now, happened, status, self.runner.seq + (not self._numbered), place)
+        fixed = (self.now, happened, status, self._upcoming, place)
         return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
 
     def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow] = ()) -> Any:

@@ -7,10 +7,13 @@
     changes     forgotten episodes, changed actions and settings, and batches without records
     policies    the policies of open episodes whose actions are requested step by step
     snapshots   agents as bytes; the two newest are kept
+    models      what other processes decide from; the two newest are kept
+    leases      blocks of numbers that other processes may give to decisions
 
 `seq` numbers the requests of a learner that changed something, and `place` the outcomes within
-one, so the rows say in which order everything happened. `version` is the number of calls that the
-agent had learned from when it decided.
+one, so the rows say in which order everything happened. Rows of other processes have none until
+the process that learns takes them. `version` is the number of calls that the agent had learned from
+when it decided; `model` is the model from which another process decided.
 
 A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, PostgreSQL has
 synchronous_commit = on. One process has a learner open. An SQLite file has a lock file, which the
@@ -31,21 +34,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-LAYOUT = 3
+LAYOUT = 4
 """The layout of the tables, in `PRAGMA user_version` of SQLite files."""
 PATIENCE = 5
 """Seconds to connect to a database."""
+STANDSTILL = 20
+"""Seconds after which PostgreSQL ends a transaction that does nothing, so its locks."""
+SHORT = 100
+"""Milliseconds for which a process that does not learn waits for a lock before it tries again."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS learners (
     learner TEXT PRIMARY KEY, terms TEXT NOT NULL, made DOUBLE PRECISION NOT NULL,
-    shortened BIGINT NOT NULL
+    shortened BIGINT NOT NULL, leased BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS drivers (learner TEXT PRIMARY KEY, address TEXT);
 CREATE TABLE IF NOT EXISTS episodes (
-    learner TEXT NOT NULL, number BIGINT NOT NULL, key TEXT, seq BIGINT NOT NULL,
+    learner TEXT NOT NULL, number BIGINT NOT NULL, key TEXT, seq BIGINT,
     version BIGINT NOT NULL, began DOUBLE PRECISION NOT NULL, policy TEXT,
     heard DOUBLE PRECISION, total DOUBLE PRECISION,
-    closed DOUBLE PRECISION, ended BIGINT, why TEXT,
+    closed DOUBLE PRECISION, ended BIGINT, why TEXT, model BIGINT,
     PRIMARY KEY (learner, number)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key);
@@ -62,7 +69,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
     learner TEXT NOT NULL, number BIGINT NOT NULL, fact TEXT NOT NULL,
     value DOUBLE PRECISION, text TEXT, body TEXT, at DOUBLE PRECISION NOT NULL,
     happened DOUBLE PRECISION NOT NULL, status TEXT NOT NULL,
-    seq BIGINT NOT NULL, place INTEGER NOT NULL,
+    seq BIGINT, place INTEGER NOT NULL,
     PRIMARY KEY (learner, number, fact)
 );
 CREATE INDEX IF NOT EXISTS outcomes_seq ON outcomes (learner, seq, place);
@@ -81,6 +88,22 @@ CREATE TABLE IF NOT EXISTS snapshots (
     PRIMARY KEY (learner, seq)
 );
 """
+SHARED = """
+CREATE INDEX IF NOT EXISTS episodes_began ON episodes (learner, began) WHERE closed IS NULL;
+CREATE INDEX IF NOT EXISTS episodes_new ON episodes (learner, began) WHERE seq IS NULL;
+CREATE INDEX IF NOT EXISTS outcomes_new ON outcomes (learner, number, fact) WHERE seq IS NULL;
+CREATE TABLE IF NOT EXISTS models (
+    learner TEXT NOT NULL, version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+    content BYTEA NOT NULL,
+    PRIMARY KEY (learner, version)
+);
+CREATE TABLE IF NOT EXISTS leases (
+    learner TEXT NOT NULL, first BIGINT NOT NULL, past BIGINT NOT NULL,
+    process INTEGER NOT NULL, started DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (learner, first)
+);
+"""
+"""What several processes need beside the tables, in PostgreSQL only."""
 
 
 class StorageError(Exception):
@@ -95,13 +118,20 @@ class Taken(StorageError):
         self.address = address
 
 
+class Busy(StorageError):
+    """Another process has locked what a transaction needs; it can be tried again."""
+
+
 class Tables:
     """A connection to the tables; see `SQLiteTables` and `PostgresTables`.
 
-    day: the number of days since 1970 at which `e` began.
+    day: the number of days since 1970 at which `e` began. shared: whether several processes can
+    write. taken: who has the learner, if another process has.
     """
 
     day: str
+    shared = False
+    taken: Taken | None = None
     _writes = _reads = "BEGIN"
     _error: type[Exception]
     _db: Any
@@ -115,15 +145,16 @@ class Tables:
             found = self._execute(statement, values)
             return found.fetchall() if found.description else []
         except self._error as error:
-            raise StorageError(self._line(error)) from None
+            raise self._failure(error) from None
 
-    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement for each of these rows of values."""
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Execute a statement for each of these rows of values; returns how many rows changed."""
         try:
             with contextlib.closing(self._db.cursor()) as cursor:
                 cursor.executemany(self._form(statement), rows)
+                return int(cursor.rowcount)
         except self._error as error:
-            raise StorageError(self._line(error)) from None
+            raise self._failure(error) from None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -165,6 +196,9 @@ class Tables:
 
     def _form(self, statement: str) -> str:
         return statement
+
+    def _failure(self, error: Exception) -> StorageError:
+        return StorageError(self._line(error))
 
     def _line(self, error: Exception) -> str:
         return " ".join(str(error).split()) or type(error).__name__
@@ -276,17 +310,22 @@ class PostgresTables(Tables):
         url: of the database.
         learner: whose lock to take; None for a reader.
         address: of this process, for other processes.
+        joins: whether to write beside the process that has the lock, if there is one.
     """
 
     day = "CAST(floor(e.began / 86400) AS BIGINT)"
+    shared = True
     _reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-    def __init__(self, url: str, learner: str | None, address: str | None = None) -> None:
+    def __init__(
+        self, url: str, learner: str | None, address: str | None = None, *, joins: bool = False
+    ) -> None:
         import psycopg  # noqa: PLC0415 - only learners in PostgreSQL need it
 
         super().__init__()
         self._url = url
         self._error = psycopg.Error
+        self._busy = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
         try:
             self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
         except psycopg.Error as error:
@@ -295,19 +334,24 @@ class PostgresTables(Tables):
         try:
             self.all("SET search_path TO belated")
             if learner is not None:
-                self._claim(learner, address)
+                self._claim(learner, address, joins)
         except BaseException:
             self.close()
             raise
 
-    def _claim(self, learner: str, address: str | None) -> None:
+    def _claim(self, learner: str, address: str | None, joins: bool) -> None:
         self.all("SET synchronous_commit = on")
+        self.all(f"SET idle_in_transaction_session_timeout = '{STANDSTILL}s'")
         with self.transaction():
             self.all("SELECT pg_advisory_xact_lock(?)", lock_of(""))
-            self.all(f"CREATE SCHEMA IF NOT EXISTS belated;{SCHEMA}")
+            self.all(f"CREATE SCHEMA IF NOT EXISTS belated;{SCHEMA}{SHARED}")
         if self.all("SELECT pg_try_advisory_lock(?)", lock_of(learner)) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
-            raise Taken("another process drives it", found[0][0] if found else None)
+            self.taken = Taken("another process drives it", found[0][0] if found else None)
+            if not joins:
+                raise self.taken
+            self.all(f"SET lock_timeout = {SHORT}")
+            return
         self.all(
             "INSERT INTO drivers VALUES (?, ?) "
             "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
@@ -323,6 +367,10 @@ class PostgresTables(Tables):
 
     def _form(self, statement: str) -> str:
         return _placed(statement)
+
+    def _failure(self, error: Exception) -> StorageError:
+        kind = Busy if isinstance(error, self._busy) else StorageError
+        return kind(self._line(error))
 
 
 @functools.lru_cache(maxsize=1000)

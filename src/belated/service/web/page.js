@@ -249,7 +249,10 @@ async function show(again) {
     }));
     if (!name) { $("say").textContent = "There is no learner that you may read."; return; }
     const base = "/v1/learners/" + name;
-    try { shown = await Promise.all([ask(base + "/report"), ask(base)]); }
+    try {
+      if (learners.find(one => one.name === name).still) throw new Error("Decisions are made here, but learning stands still: the server that learns has taken no decision for 10 seconds.");
+      shown = await Promise.all([ask(base + "/report"), ask(base)]);
+    }
     catch (error) { const made = el("section"); el("h2", name, made); el("p", String(error.message), made, "warning"); put(made); throw error; }
     const now = JSON.stringify([{ ...shown[0], now: 0 }, { ...shown[1], now: 0 }]);
     if (again || now !== last) { put(learner(...shown)); last = now; }

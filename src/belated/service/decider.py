@@ -1,0 +1,334 @@
+"""Many processes decide for a learner, and one learns: the sessions of both, in PostgreSQL.
+
+    Holder    has the learner's lock: takes the rows of the others in one order, and publishes
+    Decider   decides from the newest model, and writes rows without a number (`seq`)
+
+A decision is a function of a model, the features, the seed and its number. The numbers of a decider
+come from a block that it has leased. In the transaction that gives a number to a row, the holder
+repeats it exactly as a start does, so that the tables say the same in either case. A lease ends
+with the connection of its decider; its unused numbers stay gaps.
+
+The row of a lease counter, `learners.leased`, is locked by whoever takes a new number. The row of
+an episode is locked by whoever reports on it or closes it, and before an episode is closed its
+rows are taken: what was acknowledged as taken in time is learned in time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from belated.core.records import Decision
+from belated.linear.model import Model, available, choose
+from belated.service.config import LearnerConfig
+from belated.service.recovery import as_made
+from belated.service.runner import AgentRunner, requests
+from belated.service.session import EpisodeState, Session
+from belated.service.tables import StorageError, Tables, lock_of
+from belated.service.wire import Asked, Decided, Refusal
+
+BLOCK = 1000
+"""The number of numbers that a decider leases at once."""
+FAR = 100_000
+"""The number of numbers that others may lease before a decider gives up an old block."""
+MOST = 2000
+"""The largest number of rows of a kind that are taken at once."""
+PUBLISHED = 1.0
+"""Seconds between two models, and between two looks at what the other processes do."""
+KEPT = 2
+"""The number of models to keep."""
+NO_MODEL = "no model has been published yet; the process that learns does it within seconds"
+TAKE_BEGUN = (
+    "WITH new AS MATERIALIZED (SELECT number FROM episodes WHERE learner = ? AND seq IS NULL "
+    f"ORDER BY began, number LIMIT {MOST} FOR UPDATE SKIP LOCKED) "
+    "UPDATE episodes e SET seq = ? FROM new WHERE e.learner = ? AND e.number = new.number "
+    "RETURNING 1"
+)
+TAKE_OUTCOMES = (
+    "WITH new AS MATERIALIZED (SELECT o.number, o.fact, "
+    "row_number() OVER (ORDER BY o.at, o.number, o.place, o.fact) AS place "
+    "FROM outcomes o JOIN episodes e ON e.learner = o.learner AND e.number = o.number "
+    f"WHERE o.learner = ? AND o.seq IS NULL AND e.seq IS NOT NULL ORDER BY 3 LIMIT {MOST}) "
+    "UPDATE outcomes o SET seq = ?, place = new.place FROM new "
+    "WHERE o.learner = ? AND o.number = new.number AND o.fact = new.fact RETURNING 1"
+)
+"""How rows without a number get one; those of an episode after the episode itself."""
+
+
+def can_share(config: LearnerConfig) -> bool:
+    """Whether several processes may decide: the agent can reserve numbers; ages use the clock."""
+    return hasattr(config.fresh(), "reserve") and (config.deadline is None or config.timed)
+
+
+def opened(db: Tables, config: LearnerConfig, most_open: int) -> Session:
+    """The session of a process."""
+    if db.taken is not None:
+        return Decider(db, config, sys.maxsize)
+    kind = Holder if db.shared and can_share(config) else Session
+    return kind(db, config, most_open)
+
+
+class Holder(Session):
+    """The session that learns, beside deciders.
+
+    Attributes:
+        shared: whether a decider has a lease.
+    """
+
+    _order, _lock = "began, number", " ORDER BY number FOR UPDATE"
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._time = 0.0
+        ((newest,),) = self.db.all(
+            "SELECT coalesce(max(version), 0) FROM models WHERE learner = ?", self.name
+        )
+        self._published = (newest, -1)
+        self._raise_leased()
+        leases = self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name)
+        self.shared = bool(leases)
+
+    def _raise_leased(self) -> None:
+        """Note which numbers are used, also those of rows that are deleted."""
+        self.db.all(
+            "UPDATE learners SET leased = ? WHERE learner = ? AND leased < ?",
+            self.runner.agent.begun, self.name, self.runner.agent.begun,
+        )  # fmt: skip
+
+    def _call(self, what: str, *given: int) -> Any:
+        """Call the agent and note it as a request of its own."""
+        version, self._numbered = self.runner.version, False
+        made = getattr(self.runner.agent, what)(*given)
+        self._note_change(what, given, version)
+        self._numbered = False
+        return made
+
+    def catch_up(self) -> int:
+        """See `Session`: reserve the numbers that are leased, and take the rows of deciders."""
+        self.now = max(self.now, self.clock())
+        ((leased,),) = self.db.all(
+            "SELECT leased FROM learners WHERE learner = ? FOR SHARE", self.name
+        )  # so that nobody leases before the commit
+        if leased > self.runner.agent.begun:
+            self._call("reserve", leased)
+            self.shared = True
+        return self._take_rows() if self.shared else 0
+
+    def _take_rows(self) -> int:
+        """Give the rows of deciders a number, and repeat what they did."""
+        name, db = self.name, self.db
+        self._numbered = False
+        seq = self._upcoming
+        begun = len(db.all(TAKE_BEGUN, name, seq, name))
+        heard = len(db.all(TAKE_OUTCOMES, name, seq, name))
+        if begun or heard:
+            self._number()
+            self._numbered = False
+            for _, rows in requests(db, name, seq - 1, seq):
+                self.runner.take(rows)
+            self._open += begun
+            self._oldest = self._first_open()
+            self.count("decided", begun)
+            self.count("taken", heard)
+        return begun + heard
+
+    def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
+        found = super()._locked(numbers)
+        while self.shared and self.catch_up():
+            pass
+        return found
+
+    def change(self, actions: Any = None, retire: int | None = None) -> None:
+        """See `Session`: no decision after the answer is made from an older model."""
+        super().change(actions, retire)
+        if self.shared or self._published[0]:
+            self._publish()
+
+    def tend(self) -> bool:
+        """See `Session`: publish a model once in a while, if there is something new."""
+        due = time.monotonic() >= self._time + PUBLISHED
+        if self.shared and due and self._published != self._position:
+            with self.db.transaction():
+                self._publish()
+        return False
+
+    @property
+    def _position(self) -> tuple[int, int]:
+        """What a model is made from."""
+        return self.runner.seq, self.runner.version
+
+    def _publish(self) -> None:
+        content, name = self._call("model").to_bytes(), self.name
+        self.db.all(
+            "INSERT INTO models VALUES (?, ?, ?, ?)", name, self.runner.seq, self.now, content
+        )
+        self.db.all(
+            "DELETE FROM models WHERE learner = ? AND version NOT IN (SELECT version "
+            "FROM models WHERE learner = ? ORDER BY version DESC LIMIT ?)",
+            name, name, KEPT,
+        )  # fmt: skip
+        self._published, self._time = self._position, time.monotonic()
+
+    def snapshot(self, log: int | None) -> None:
+        """See `Session`: before that, the numbers of ended deciders are released."""
+        with self.db.transaction():
+            self._raise_leased()
+        if self.shared:
+            self._release()
+        super().snapshot(log)
+
+    def _release(self) -> None:
+        db, name = self.db, self.name
+        with db.transaction():
+            ended = db.all(
+                "SELECT first, past FROM leases WHERE learner = ? AND NOT EXISTS "
+                "(SELECT 1 FROM pg_stat_activity WHERE pid = process "
+                "AND extract(epoch FROM backend_start)::float8 = started)",
+                name,
+            )
+            while self.catch_up():  # all that they have written
+                pass
+        self.runner.learn_all()
+        with db.transaction():
+            for first, past in ended:
+                here = "WHERE learner = ? AND number >= ? AND number < ?"
+                new = f"SELECT 1 FROM episodes {here} AND seq IS NULL LIMIT 1"
+                if not db.all(new, name, first, past):
+                    self._call("release", first, past)
+                    db.all("DELETE FROM leases WHERE learner = ? AND first = ?", name, first)
+            self.shared = bool(db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", name))
+
+
+class PublishedAgent:
+    """An agent that decides from published models, and learns nothing.
+
+    Attributes:
+        model: the newest model; None if there is none.
+        published: its version.
+        numbers: those of the next decisions.
+        begun: every decision below this number was made, whether or not its row is left.
+    """
+
+    holdout, begun, published = 0.0, 0, 0
+
+    def __init__(self, agent: Any) -> None:
+        self.problem, self._seed = agent.problem, agent.seed
+        self.model: Any = None
+        self.numbers = range(0)
+
+    def take(self, version: int, content: bytes) -> None:
+        """Decide from another model."""
+        self.model, self.published = Model.from_bytes(content), version
+        self.problem, self.holdout = self.model.problem, self.model.holdout
+
+    def check_observation(self, x: object, among: object) -> None:
+        """Raise `ValueError` if no decision is possible there."""
+        rows, _ = self.problem.rows(x, self.model.scaling)
+        available(self.problem, len(rows), among, self.model.retired)
+
+    def decide(self, x: object, among: Any = None, now: float | None = None) -> Decision:
+        """The decision with the next number."""
+        number, self.numbers = self.numbers[0], self.numbers[1:]
+        return choose(self.model, x, self._seed, number, among)
+
+    def observe(self, records: Iterable[Any]) -> None:
+        """Nothing: the process that learns reads the rows."""
+
+
+class Decider(Session):
+    """A session that decides and writes, for a learner that another process has."""
+
+    _lock = Holder._lock
+
+    def _restored(self) -> AgentRunner:
+        fresh, found = as_made(self.db, self.config)
+        if not found:
+            raise self.db.taken or StorageError("the learner is being made")
+        published: Any = PublishedAgent(fresh)
+        return AgentRunner(published)
+
+    def _prepare(self) -> None:
+        self.address = None if self.db.taken is None else self.db.taken.address
+        self._time, self._open = 0.0, 0
+        self._lease(0)
+
+    def _lease(self, count: int) -> None:
+        """Take a block of numbers, and give up the one before."""
+        db, name = self.db, self.name
+        ((leased,),) = db.all("SELECT leased FROM learners WHERE learner = ? FOR UPDATE", name)
+        ((newest,),) = db.all("SELECT max(number) FROM episodes WHERE learner = ?", name)
+        first = max(leased, 0 if newest is None else newest + 1)
+        past = first + max(count, BLOCK)
+        db.all("UPDATE learners SET leased = ? WHERE learner = ?", past, name)
+        own = "process = pg_backend_pid()"
+        db.all(f"UPDATE leases SET process = 0 WHERE learner = ? AND {own}", name)
+        db.all(
+            "INSERT INTO leases SELECT ?, ?::bigint, ?::bigint, pid, "
+            "extract(epoch FROM backend_start)::float8 FROM pg_stat_activity "
+            "WHERE pid = pg_backend_pid()",
+            name, first, past,
+        )  # fmt: skip
+        self.runner.agent.numbers = range(first, past)
+
+    def catch_up(self) -> int:
+        """See `Session`: read the newest model."""
+        for version, content in self.db.all(
+            "SELECT version, content FROM models WHERE learner = ? AND version > ? "
+            "ORDER BY version DESC LIMIT 1",
+            self.name, self.runner.agent.published,
+        ):  # fmt: skip
+            self.runner.agent.take(version, bytes(content))
+        return 0
+
+    def tend(self) -> bool:
+        """See `Session`: whether nobody learns, so that this process can."""
+        if time.monotonic() < self._time + PUBLISHED:
+            return False
+        self._time = time.monotonic()
+        db, name, agent = self.db, self.name, self.runner.agent
+        ((free, leased, shortened, waits),) = db.all(
+            "SELECT pg_try_advisory_lock(?), leased, shortened, (SELECT min(began) FROM episodes e "
+            "WHERE e.learner = l.learner AND e.seq IS NULL) FROM learners l WHERE learner = ?",
+            lock_of(name), name,
+        )  # fmt: skip
+        found = db.all("SELECT address FROM drivers WHERE learner = ?", name)
+        self.address = found[0][0] if found else None
+        self.still = 0.0 if waits is None else self.clock() - waits
+        agent.begun = leased if shortened else 0
+        if leased - agent.numbers.stop > FAR:
+            with db.transaction():
+                self._lease(0)
+        return bool(free)
+
+    def choose(self, asked: Sequence[Asked]) -> list[Decided]:
+        """See `Session`."""
+        if self.runner.agent.model is None:
+            raise Refusal(NO_MODEL, None, None, 503, PUBLISHED, self.address)
+        return super().choose(asked)
+
+    def snapshot(self, log: int | None) -> None:
+        """Nothing: the process that learns stores the agent."""
+        self.runner.since = 0
+
+    def expire(self) -> None:
+        """Begin a request: read the clock; the process that learns closes episodes."""
+        self.now = max(self.now, self.clock())
+
+    @property
+    def _upcoming(self) -> Any:
+        return None
+
+    def _begun(self, first: int, more: int) -> None:
+        """The process that learns notes what has begun."""
+
+    def _free(self, count: int) -> range:
+        if len(self.runner.agent.numbers) < count:
+            self._lease(count)
+        numbers: range = self.runner.agent.numbers[:count]
+        return numbers
+
+    def rolled_back(self) -> None:
+        """Forget the block of numbers: it may have been that of the transaction."""
+        self.runner.agent.numbers = range(0)
