@@ -348,7 +348,7 @@ def verdicts():
     actions, outcomes = rng.integers(0, 3, n), (rng.random(n) < 0.05).astype(float)
     for d in (0, 10):
         x = rng.standard_normal((n, d)) if d else None
-        contest = bl.evaluation.Contest(3, d, bounds=(0.0, 1.0), least=1.0 / 3.0)
+        contest = bl.evaluation.Contest(3, d, range=(0.0, 1.0), least=1.0 / 3.0)
         before, looks = resident(), []
         for k in range(0, n, night):
             part, start = slice(k, k + night), time.process_time()

@@ -31,7 +31,7 @@ from matplotlib import pyplot
 
 import belated as bl
 from belated.evaluation import Contest
-from belated.linear.verdict import verdict
+from belated.verdict import verdict
 
 A_DAY, WINDOW = 200, 3
 
@@ -114,7 +114,7 @@ def nights(case: Case, seed: int, count: int = 60, told: tuple[int, ...] = ()) -
     effects = 0.5 * rng.standard_normal(d)
     bounds = None if case.heavy else (0.0, 1.0)
     contests = [
-        Contest(K, d, bounds=b, least=case.floor / K if d and b else None) for b in (bounds, None)
+        Contest(K, d, range=b, least=case.floor / K if d and b else None) for b in (bounds, None)
     ]
     queue: dict[int, list[bl.Reward]] = {}
     days, found, lost = [], [], 0.0

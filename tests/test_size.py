@@ -11,13 +11,13 @@ ROOT = Path(belated.__file__).parent
 BUDGETS = {
     "core": (2249, 44, 6.15),
     "tabular": (4935, 80, 6.35),
-    "linear": (2045, 22, 7.25),
+    "linear": (2000, 20, 7.25),
     "lab": (2374, 24, 7.49),
     "service": (3414, 51, 6.06),
     "config": (556, 6, 6.24),
     "stale and gymnasium": (563, 9, 6.4),
     "top": (1183, 10, 5.84),
-    "evaluation": (355, 3, 8.36),
+    "evaluation": (450, 6, 8.36),
 }
 """Statements and classes that a room may have, and its expressions per statement at the start.
 
@@ -26,9 +26,9 @@ The density may rise by a tenth. A row is lowered whenever its room has become s
 
 
 def room(path):
-    """The room of a file; the client counts with the service, and sequences with evaluation."""
+    """The room of a file; sequences and verdict count with evaluation, the client with service."""
     first = path.relative_to(ROOT).parts[0]
-    if first in ("evaluation.py", "sequences.py"):
+    if first in ("evaluation.py", "sequences.py", "verdict.py"):
         return "evaluation"
     if first in ("stale", "gymnasium"):
         return "stale and gymnasium"

@@ -188,7 +188,7 @@ def _proof(
     floor = next(f / 100.0 for f in range(1, 101) if decisions(f / 100.0) <= within)
     lost, phased = floor * within, phase + 0.01 * (within - phase)
     each = (K - 1) / K * gap * size
-    rest = "The answer is agent.verdict(window=..., bounds=...); four proofs of five come in time."
+    rest = "The answer is agent.verdict(window=..., range=...); four proofs of five come in time."
     if phased < lost:
         return 1.0, (
             f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "

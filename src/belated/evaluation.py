@@ -23,7 +23,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.linear.exposure import HISTOGRAM, POOLED, unit_edges
+from belated.linear.exposure import Delays
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import LARGEST
 from belated.sequences import Contest, Interval
@@ -79,8 +79,9 @@ def value(
         seed: the seed of the bootstrap.
     """
     checks.instance("log", log, DecisionLog)
-    if len(log) < 2:
-        raise ValueError(f"log must have at least 2 decisions, got {len(log)}")
+    n = len(log)
+    if n < 2:
+        raise ValueError(f"log must have at least 2 decisions, got {n}")
     checks.choice("method", method, METHODS)
     checks.real("level", level, 0.5, 0.999)
     checks.integer("samples", samples, 10, 10**5)
@@ -95,17 +96,13 @@ def value(
     q = _model(log, r, silence, pi.shape[1]) if method == "doubly robust" else None
     rng = np.random.default_rng(seed)
     estimates = [
-        _estimate(log, pi, w, r, q, silence, rng.multinomial(len(log), _even(len(log))))
+        _estimate(log, pi, w, r, q, silence, rng.multinomial(n, np.full(n, 1.0 / n)))
         for _ in range(samples)
     ]
     point = _estimate(log, pi, w, r, q, silence, np.ones(len(log), dtype=np.int64))
     low, high = np.quantile(estimates, [(1 - level) / 2, (1 + level) / 2])
     ends = float(low) + offset, float(high) + offset
     return Value(point + offset, *ends, effective, log.estimated)
-
-
-def _even(n: int) -> Floats:
-    return np.full(n, 1.0 / n)
 
 
 def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]) -> Floats:
@@ -128,43 +125,16 @@ def shares(
 
     counts: (n,) the weight of each decision. silence: the outcome whose reports do not count.
     """
-    weights = np.ones(len(log)) if counts is None else counts.astype(float)
     gaps = np.diff(log.decided)
     unit = float(np.median(gaps[gaps > 0.0])) if log.clocked and (gaps > 0.0).any() else 1.0
-    edges = unit_edges() * unit
-    E = len(edges)
-    ages = log.until - log.decided
-    reached = np.searchsorted(edges, ages, side="right") - 1
+    ages = (log.until - log.decided) / unit
     who = np.flatnonzero(log.came & (log.rewards != silence))
-    delays = log.reported[who] - log.decided[who]
-    bins = np.searchsorted(edges, delays)
-    first, last = edges.copy(), np.zeros(E)
-    np.minimum.at(first, bins, delays)
-    np.maximum.at(last, bins, delays)
-    passed = who[reached[who] >= bins]
-    seen = np.bincount(bins, weights[who], minlength=E)
-    bins = bins[reached[who] >= bins]
-    came, risk = np.zeros((actions, E)), np.zeros((actions, E + 1))
-    np.add.at(came, (log.actions[passed], bins), weights[passed])
-    np.add.at(risk, (log.actions[passed], bins), weights[passed])
-    np.add.at(risk, (log.actions[passed], reached[passed] + 1), -weights[passed])
-    risk = np.cumsum(risk, axis=1)[:, :E]
-    histogram = HISTOGRAM * seen / np.maximum(np.cumsum(seen), 1.0)
-    pool = (came.sum(0) + histogram) / (np.maximum(risk.sum(0), 0.0) + HISTOGRAM)
-    hazard = (came + POOLED * pool) / (np.maximum(risk, 0.0) + POOLED)
-    at_edges = np.ones((actions, E))
-    at_edges[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]
     if not len(who):
         return np.zeros(len(log))
-    upper = np.minimum(np.searchsorted(edges, ages), E - 1)
-    below = np.maximum(upper - 1, 0)
-    start = np.maximum(edges[below], first[upper] - edges[1])
-    part = np.ones(len(log))
-    some = ages < last[upper]
-    part[some] = np.maximum(ages - start, 0.0)[some] / (last[upper] - start)[some]
-    found: Floats = part * at_edges[log.actions, upper]
-    found += (1.0 - part) * at_edges[log.actions, below]
-    return found
+    who = who if counts is None else np.repeat(who, counts[who])
+    delays, models = Delays(actions), log.actions.astype(np.int32)
+    delays.add(models[who], (log.reported[who] - log.decided[who]) / unit, ages[who])
+    return delays.at(delays.shares(), models, ages)
 
 
 def _estimate(

@@ -27,7 +27,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, gammaln, log_ndtr
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
@@ -68,6 +67,8 @@ def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exa
         rho: the spread at which the bets are best.
         exact: whether each step is at least -1; otherwise the bets are those of the normal limit.
     """
+    from scipy.special import gammainc, gammaln, log_ndtr  # noqa: PLC0415 - slow to import
+
     s, v = np.maximum(np.asarray(total, dtype=float), 0.0), np.asarray(spread, dtype=float)
     a = v + rho
     if not exact:
@@ -92,10 +93,17 @@ def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
     return float(brentq(lacking, 0.0, high, xtol=1e-9 * high))
 
 
+STATE = (
+    *("decisions", "_bounded", "_floor", "_S", "_V", "_H", "_T", "_U", "_N", "_gram", "_target"),
+    *("_coefficients", "_mean", "_total", "_square", "_weights", "_moments", "_rho", "_next"),
+)
+"""What a contest has seen, in the order of its state."""
+
+
 class Contest:
     """Lines that are compared at every look, in the order of the decisions.
 
-    >>> contest = Contest(2, bounds=(0.0, 1.0))
+    >>> contest = Contest(2, range=(0.0, 1.0))
     >>> contest.extend([0, 1, 0], np.full((3, 2), 0.5), [1.0, 0.0, 0.0])
     >>> contest.winner() is None, contest.exact
     (True, True)
@@ -105,10 +113,9 @@ class Contest:
         features: the number of features of a decision.
         actions: the number of actions, if the lines are policies.
         level: the probability that no interval of a kind is ever wrong; it is split over the lines.
-        bounds: the smallest and the largest possible outcome, if they are known.
+        range: the smallest and the largest possible outcome, if they are known.
         least: the smallest probability that any action of any decision can have, unless `extend`
-            says more. It is needed for exact intervals with features, or where only the
-            probabilities of chosen actions are known.
+            says more.
     """
 
     def __init__(
@@ -118,20 +125,22 @@ class Contest:
         *,
         actions: int | None = None,
         level: float = 0.95,
-        bounds: tuple[float, float] | None = None,
+        range: tuple[float, float] | None = None,
         least: float | None = None,
     ) -> None:
         self.lines = checks.integer("lines", lines, 2)
         self.features = checks.integer("features", features, 0)
         self.actions = self.lines if actions is None else checks.integer("actions", actions, 1)
         self.level = checks.real("level", level, 0.5, 0.9999)
-        self.bounds = None if bounds is None else _bounds(bounds)
+        self.range = None if range is None else _range(range)
         self.least = None if least is None else checks.real("least", least, 1e-12, 1.0)
         self.decisions = 0
-        self._floor = self.least  # that of the newest decision
         L, A, d = self.lines, self.actions, self.features + 1
-        self._whole = True  # whether all probabilities of every decision were given
         self._of_policies = actions is not None
+        # Whether lines are played for different visitors, so that values need weights.
+        self._weighted = bool(self.features) or self._of_policies
+        self._bounded = True  # whether something was known of all probabilities before x was seen
+        self._floor = self.least or 0.0  # that of the newest decision
         self._S, self._V, self._H = np.zeros((3, L, L))
         self._T, self._U, self._N = np.zeros((3, L))  # sums of u phi, squares, and u, per line
         self._gram, self._target = np.zeros((A, d, d)), np.zeros((A, d))
@@ -140,18 +149,29 @@ class Contest:
         self._square = np.full(L, float(A))  # recent mean square of the importance weights
         self._weights = np.array([float(FIRST), *np.full(L, float(FIRST * A))])  # n, sums of w^2
         self._moments = np.zeros(2)  # sums of squares and fourth powers of the residuals
-        self._rho = TUNED if self.bounds is not None else 0.0
+        self._rho = TUNED if self.range is not None else 0.0
         self._next = FIRST
 
     @property
     def exact(self) -> bool:
         """Whether the level holds for every sample size."""
-        return self.bounds is not None and (self._by_decision or self.least is not None)
+        return self.range is not None and self._bounded
 
-    @property
-    def _by_decision(self) -> bool:
-        """Whether the weight of a decision may depend on its own probabilities."""
-        return self._whole and not self.features and not self._of_policies
+    def state(self) -> Floats:
+        """What it has seen, as numbers (m,)."""
+        return np.concatenate([np.ravel(getattr(self, name)).astype(float) for name in STATE])
+
+    def restore(self, state: Floats) -> None:
+        """Continue from the state of another contest with the same arguments."""
+        size = sum(np.size(getattr(self, name)) for name in STATE)
+        if state.shape != (size,):
+            raise ValueError(f"state must have shape ({size},), got shape {state.shape}")
+        place = 0
+        for name in STATE:
+            old = np.asarray(getattr(self, name))
+            part = state[place : place + old.size].reshape(old.shape).astype(old.dtype)
+            setattr(self, name, part if old.ndim else part.item())
+            place += old.size
 
     def extend(
         self,
@@ -171,77 +191,72 @@ class Contest:
             outcomes: (n,).
             x: features, (n, d).
             policies: (n, L, A), if the lines are policies.
-            least: (n,) the smallest probability that any action of a decision could have, whatever
-                its features were; by default the same for all.
+            least: (n, A) the smallest probabilities that the actions could have, whatever the
+                features were, and 0 for those that could not be played. By default that of the
+                contest; without features the probabilities themselves, if they are of all actions.
+                It is needed for exact intervals.
         """
         a = checks.whole_numbers("actions", actions, 0, self.actions - 1)
-        n = len(a)
+        n, A = len(a), self.actions
         if not n:
             return
         p = checks.floats("probabilities", probabilities, "(n,) or (n, A)", (1, 2))
         r = checks.floats("outcomes", outcomes, "(n,)", (1,))
         rows = np.zeros((n, 0)) if x is None else checks.numbers("x", x, "(n, d)")
+        known = None if least is None else checks.floats("least", least, "(n, A)", (2,))
+        pi = np.zeros((n, 0, 0))
+        if self._of_policies:
+            pi = checks.floats("policies", policies, "(n, L, A)", (3,))
         for name, given, shape in (
-            ("probabilities", p, (n, self.actions)[: p.ndim]),
+            ("probabilities", p, (n, A)[: p.ndim]),
             ("outcomes", r, (n,)),
             ("x", rows, (n, self.features)),
+            ("least", known, (n, A)),
+            ("policies", pi, (n, self.lines, A) if self._of_policies else pi.shape),
         ):
-            if given.shape != shape:
+            if given is not None and given.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got shape {given.shape}")
         if not (np.isfinite(r).all() and np.isfinite(rows).all()):
             raise ValueError("outcomes and x must be finite, got a number that is not")
         played = p if p.ndim == 1 else p[np.arange(n), a]
         if not 0.0 < played.min() <= played.max() <= 1.0 + 1e-9:
             raise ValueError("probabilities of chosen actions must be above 0 and at most 1")
-        floor = np.full(n, self.least or 0.0)
-        if least is not None:
-            if self.least is None:
-                raise ValueError("least must be given to the contest, too: the smallest of all")
-            floor = checks.floats("least", least, "(n,)", (1,))
-        if floor.shape != (n,) or (played < floor * (1.0 - 1e-9)).any():
-            raise ValueError("least must be at most the probability of every chosen action")
-        if self.bounds is not None and not self.bounds[0] <= r.min() <= r.max() <= self.bounds[1]:
-            raise ValueError(
-                f"outcomes must be within bounds {self.bounds}, got {r.min():g} to {r.max():g}"
-            )
         if self._of_policies:
-            pi = checks.floats("policies", policies, "(n, L, A)", (3,))
-            if pi.shape != (n, self.lines, self.actions):
-                raise ValueError(
-                    f"policies must have shape {(n, self.lines, self.actions)}, got {pi.shape}"
-                )
             pi = checks.distributions("policies", pi)
-        else:
-            pi = np.zeros((n, 0, 0))
-        if p.ndim == 1:
-            if self.decisions and self._by_decision:
-                raise ValueError("probabilities must be (n, A) as before, got (n,)")
-            self._whole = False
+        could = np.ones((n, A)) if p.ndim == 1 else (p > 0.0).astype(float)
+        if known is None and p.ndim == 2 and not self._weighted:
+            known = p
+        if known is None and self.least is not None:
+            known = self.least * could
+        if known is not None:
+            could = (known > 0.0).astype(float)
+            if (played < known[np.arange(n), a] * (1.0 - 1e-9)).any():
+                raise ValueError("least must be at most the probability of every chosen action")
+        elif self._bounded and self.decisions and not self._weighted:
+            raise ValueError("probabilities must be (n, A) as before, got (n,)")
+        low, high = self._ends
+        if not low <= r.min() <= r.max() <= high:
+            raise ValueError(
+                f"outcomes must be within range {self.range}, got {r.min():g} to {r.max():g}"
+            )
+        self._bounded = self._bounded and known is not None
+        least = could if known is None else known
         most = max(CELLS // self.lines**2, 1)
         start = 0
         while start < n:
             stop = min(n, start + most, start + self._next - self.decisions)
             part = slice(start, stop)
-            self._take(a[part], p[part], played[part], r[part], rows[part], pi[part], floor[part])
+            self._take(a[part], played[part], r[part], rows[part], pi[part], least[part])
             start = stop
-        self._floor = float(floor[-1]) if self.least is not None else None
+        self._floor = float(least[-1][least[-1] > 0.0].min(initial=1.0))
 
     def _take(
-        self,
-        a: Ints,
-        p: Floats,
-        played: Floats,
-        r: Floats,
-        x: Floats,
-        pi: Floats,
-        floor: Floats,
+        self, a: Ints, played: Floats, r: Floats, x: Floats, pi: Floats, least: Floats
     ) -> None:
         """Add decisions to the sums; all of them use the model and the weights of the past."""
         n, each = len(a), np.arange(len(a))
         X = np.column_stack([x, np.ones(n)])
-        q = self._mean + X @ self._coefficients.T  # (n, A)
-        if self.bounds is not None:
-            q = np.clip(q, *self.bounds)
+        q = np.clip(self._mean + X @ self._coefficients.T, *self._ends)  # (n, A)
         residual = r - q[each, a]
         phi, chance = q, np.zeros((n, self.actions))
         phi[each, a] += residual / played
@@ -249,8 +264,8 @@ class Contest:
         if self._of_policies:
             phi = np.einsum("nla,na->nl", pi, phi)
             chance = np.einsum("nla,na->nl", pi, chance)
-        if self.bounds is not None or self.decisions >= FIRST:  # else nothing is known of the scale
-            self._add(phi, r, *self._unit(a, p, floor))
+        if self.range is not None or self.decisions >= FIRST:  # else nothing is known of the scale
+            self._add(phi, r, *self._unit(a, least))
             self._moments += [(residual**2).sum(), (residual**4).sum()]
 
         self.decisions += n
@@ -268,40 +283,35 @@ class Contest:
         y = u * (phi[:, :, None] - phi[:, None, :])
         self._S += y.sum(axis=0)
         self._V += (y * y).sum(axis=0)
-        self._H += np.broadcast_to(u, y.shape).sum(axis=0)
-        seen = phi if self._alone_weighted else r[:, None]
+        self._H += u.sum(axis=0)
+        seen = phi if self._weighted else r[:, None]
+        expected = self._mean + (0.0 if self._weighted else self._coefficients[:, 0])
         self._T += (alone * seen).sum(axis=0)
-        self._U += ((alone * (seen - self._centre())) ** 2).sum(axis=0)
-        self._N += np.broadcast_to(alone, phi.shape).sum(axis=0)
+        self._U += ((alone * (seen - np.clip(expected, *self._ends))) ** 2).sum(axis=0)
+        self._N += alone.sum(axis=0)
 
     @property
-    def _alone_weighted(self) -> bool:
-        """Whether values need weights: with features, lines are played for different visitors."""
-        return bool(self.features) or self._of_policies
+    def _ends(self) -> tuple[float, float]:
+        """What outcomes lie between."""
+        return (-math.inf, math.inf) if self.range is None else self.range
 
-    def _centre(self) -> Floats:
-        """What is expected of each line before a decision, (L,)."""
-        expected = self._mean + (0.0 if self._alone_weighted else self._coefficients[:, 0])
-        within = (-math.inf, math.inf) if self.bounds is None else self.bounds
-        centre: Floats = np.clip(np.broadcast_to(expected, self.lines), *within)
-        return centre
+    @property
+    def _scale(self) -> float:
+        """What makes the largest difference of outcomes 1, where it is known."""
+        return 1.0 if self.range is None else 1.0 / (self.range[1] - self.range[0])
 
-    def _unit(self, a: Ints, p: Floats, floor: Floats) -> tuple[Floats, Floats]:
-        """The weights u: of each pair, (n, L, L), and of each line, (n, L); n may be 1."""
-        scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
-        if self.exact:
-            pairs, alone = floor[:, None, None], floor[:, None]
-        else:
-            pairs = 2.0 / (self._square[:, None] + self._square)[None]
-            alone = 1.0 / self._square[None]
-        if self._by_decision:
-            pairs = np.minimum(p[:, :, None], p[:, None, :])
-        elif p.ndim == 2 and not self._of_policies:  # what could not be played is not compared
-            could = p > 0.0
-            pairs, alone = pairs * (could[:, :, None] & could[:, None, :]), alone * could
-        if not self._alone_weighted:
-            alone = (a[:, None] == np.arange(self.lines)).astype(float)
-        return pairs * scale, alone * scale
+    def _unit(self, a: Ints, least: Floats) -> tuple[Floats, Floats]:
+        """The weights u: of each pair, (n, L, L), and of each line, (n, L)."""
+        n, L = len(a), self.lines
+        if self._of_policies:
+            least = np.broadcast_to(least.min(axis=1, keepdims=True), (n, L))
+        pairs, alone = np.minimum(least[:, :, None], least[:, None, :]), least
+        if not self._bounded or (self._weighted and not self.exact):
+            pairs = (pairs > 0.0) * 2.0 / (self._square[:, None] + self._square)
+            alone = (alone > 0.0) / self._square  # what could not be played is not compared
+        if not self._weighted:
+            alone = (a[:, None] == np.arange(L)).astype(float)
+        return pairs * self._scale, alone * self._scale
 
     def _fit(self) -> None:
         """Fit the model on all decisions so far; the next ones use it."""
@@ -311,8 +321,7 @@ class Contest:
         ridge = np.diag(np.maximum(squares, 1e-12))
         target = self._target - self._mean * self._gram[:, -1]
         solved = np.linalg.solve(self._gram + ridge, target[..., None])[..., 0]
-        self._coefficients = np.asarray(solved, dtype=np.float64)
-        self._coefficients[counts == 0.0] = 0.0
+        self._coefficients = np.where(counts[:, None] > 0.0, solved, 0.0)
         self._square = self._weights[1:] / self._weights[0]
         self._weights *= 0.5
         squares, fourth = self._moments
@@ -330,9 +339,9 @@ class Contest:
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""
         T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
-        exact = self.exact or (self.bounds is not None and not self._alone_weighted)
+        exact = self.exact or (self.range is not None and not self._weighted)
         found = self._interval(T, U, N, 2 * self.lines, exact)
-        low, high = (-math.inf, math.inf) if self.bounds is None else self.bounds
+        low, high = self._ends
         return Interval(found.value, max(found.low, low), min(found.high, high), exact)
 
     def _interval(
@@ -364,16 +373,15 @@ class Contest:
             least: the smallest probability of an action from now on; by default as before.
         """
         floor = self._floor if least is None else least
-        scale = 1.0 if self.bounds is None else 1.0 / (self.bounds[1] - self.bounds[0])
-        square = float(self._moments[0]) / max(self.decisions, 1) * scale**2
+        square = float(self._moments[0]) / max(self.decisions, 1) * self._scale**2
         longest = 0.0
         for other in np.flatnonzero(np.isfinite(gaps) & (np.arange(self.lines) != line)):
             found = needed(
-                float(gaps[other]) * scale,
+                float(gaps[other]) * self._scale,
                 square,
                 (float(shares[line]), float(shares[other])),
                 (1.0 - self.level) / self.lines,
-                least=None if self._by_decision or not self.exact else floor,
+                least=floor if self._weighted and self.exact else None,
                 rho=self._rho,
                 exact=self.exact,
                 begun=(float(self._S[line, other]), float(self._V[line, other])),
@@ -423,8 +431,9 @@ def needed(
     return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
 
 
-def _bounds(given: tuple[float, float]) -> tuple[float, float]:
-    low, high = (checks.real("bounds", end, -math.inf) for end in given)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"bounds must be two finite numbers that rise, got {checks.show(given)}")
-    return low, high
+def _range(given: tuple[float, float]) -> tuple[float, float]:
+    """The range, checked."""
+    ends = checks.floats("range", given, "(2,)", (1,))
+    if not (ends.shape == (2,) and np.isfinite(ends).all() and ends[0] < ends[1]):
+        raise ValueError(f"range must be two finite numbers that rise, got {checks.show(given)}")
+    return float(ends[0]), float(ends[1])

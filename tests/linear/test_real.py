@@ -65,7 +65,7 @@ def test_a_trial_is_valued_before_its_events_have_come(trial):
 
 def test_a_trial_looked_at_every_week_names_no_wrong_winner(trial):
     """The board stopped it early; here events within 150 days count, patients one by one."""
-    contest = Contest(2, bounds=(0.0, 1.0))
+    contest = Contest(2, range=(0.0, 1.0))
     named = []
     for day in range(7, 700, 7):
         log = seen(trial, float(day))

@@ -78,7 +78,7 @@ def test_sums_are_those_of_a_loop():
     features = rng.standard_normal((n, 2))
     for width in (0, 2):
         least = 0.2 if width else None
-        contest = Contest(A, width, bounds=(0.0, 1.0), least=least)
+        contest = Contest(A, width, range=(0.0, 1.0), least=least)
         contest.extend(actions, p, outcomes, features if width else None)
         S, V, H, fitted = np.zeros((A, A)), np.zeros((A, A)), np.zeros((A, A)), 0
         positions, position = [], sequences.FIRST
@@ -118,7 +118,7 @@ def test_sums_are_those_of_a_loop():
 def test_many_looks_give_what_one_look_gives(bounds, width):
     actions, p, outcomes = columns(5, 1000, [0.1, 0.3], [0.5, 0.5])
     x = np.random.default_rng(0).standard_normal((1000, width))
-    once, often = (Contest(2, width, bounds=bounds, least=0.5) for _ in range(2))
+    once, often = (Contest(2, width, range=bounds, least=0.5) for _ in range(2))
     once.extend(actions, p, outcomes, x)
     for k in range(0, 1000, 7):
         often.extend(actions[k : k + 7], p[k : k + 7], outcomes[k : k + 7], x[k : k + 7])
@@ -143,7 +143,7 @@ def test_every_look_covers_the_truth(exact, width):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         bounds = (0.0, 1.0) if exact else None
-        contest = Contest(3, width, level=0.8, bounds=bounds, least=0.1 if width else None)
+        contest = Contest(3, width, level=0.8, range=bounds, least=0.1 if width else None)
         wrong, won, played = np.zeros(2, dtype=bool), np.ones(3), np.full(3, 2.0)
         for _ in range(30):
             shares = np.full(3, 0.1)
@@ -171,7 +171,7 @@ def test_a_policy_against_another():
     actions, p, outcomes = columns(6, 3000, [0.05, 0.15, 0.1], [0.4, 0.3, 0.3])
     policies = np.zeros((3000, 2, 3))
     policies[:, 0, 0] = policies[:, 1, 1] = 1.0
-    contest = Contest(2, actions=3, bounds=(0.0, 1.0), least=0.3)
+    contest = Contest(2, actions=3, range=(0.0, 1.0), least=0.3)
     contest.extend(actions, p[np.arange(3000), actions], outcomes, policies=policies)
     found = contest.difference(1, 0)
     assert contest.winner() == 1
@@ -194,7 +194,7 @@ def test_weights_do_not_change_the_population():
     outcomes = (rng.random(n) < rates[kind, actions]).astype(float)
     truth = 0.9 * 0.1 - 0.1 * 0.5  # action 1 less action 0
     for bounds in (None, (0.0, 1.0)):
-        contest = Contest(2, 1, bounds=bounds, least=0.05)
+        contest = Contest(2, 1, range=bounds, least=0.05)
         contest.extend(actions, chance, outcomes, kind[:, None].astype(float))
         found = contest.difference(1, 0)
         assert found.low <= truth <= found.high
@@ -209,7 +209,7 @@ def test_a_trend_common_to_all_lines_names_no_winner():
     second = np.where(np.arange(n) < n // 2, 0.1, 0.9)
     actions = (rng.random(n) < second).astype(int)
     outcomes = (rng.random(n) < rate).astype(float)
-    contest = Contest(2, bounds=(0.0, 1.0))
+    contest = Contest(2, range=(0.0, 1.0))
     contest.extend(actions, np.column_stack([1 - second, second]), outcomes)
     assert contest.winner() is None
     assert abs(contest.difference(1, 0).value) < 0.02
@@ -224,7 +224,7 @@ def test_power_of_five_against_seven_percent():
     named = 0
     for seed in range(30):
         actions, p, outcomes = columns(seed, 8828, [0.05, 0.07], [0.5, 0.5])
-        contest = Contest(2, bounds=(0.0, 1.0))
+        contest = Contest(2, range=(0.0, 1.0))
         for k in range(0, 8828, 200):
             part = slice(k, k + 200)
             contest.extend(actions[part], p[part], outcomes[part])
@@ -243,7 +243,7 @@ def test_only_what_is_final_counts():
         reported=[1.0, 4.5, None, 3.5],
         until=5.0,
     )
-    contest = Contest(2, bounds=(0.0, 1.0))
+    contest = Contest(2, range=(0.0, 1.0))
     follow(contest, log, 3.0)
     assert contest.decisions == 3  # the last one is 2 old
     assert contest.value(1).value == 0.0  # its report came after the window
@@ -263,13 +263,13 @@ def test_only_what_is_final_counts():
         ({"probabilities": [0.5, 0.0]}, "above 0 and at most 1"),
         ({"probabilities": [0.5, 0.5, 0.5]}, "probabilities must have shape (2,)"),
         ({"probabilities": [0.5, 0.05]}, "least must be at most the probability of every chosen"),
-        ({"outcomes": [0.0, 2.0]}, "outcomes must be within bounds (0.0, 1.0)"),
+        ({"outcomes": [0.0, 2.0]}, "outcomes must be within range (0.0, 1.0)"),
         ({"outcomes": [0.0, math.nan]}, "must be finite"),
         ({"x": [[1.0], [2.0]]}, "x must have shape (2, 0)"),
     ],
 )
 def test_bad_columns_change_nothing(change, words):
-    contest = Contest(2, bounds=(0.0, 1.0), least=0.1)
+    contest = Contest(2, range=(0.0, 1.0), least=0.1)
     given = {"actions": [0, 1], "probabilities": [0.5, 0.5], "outcomes": [0.0, 1.0]} | change
     with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)")):
         contest.extend(**given)
@@ -279,8 +279,8 @@ def test_bad_columns_change_nothing(change, words):
 def test_bad_arguments_are_one_sentence():
     with pytest.raises(ValueError, match="lines must be a whole number of at least 2, got 1"):
         Contest(1)
-    with pytest.raises(ValueError, match=r"bounds must be two finite numbers that rise"):
-        Contest(2, bounds=(1.0, 0.0))
+    with pytest.raises(ValueError, match=r"range must be two finite numbers that rise"):
+        Contest(2, range=(1.0, 0.0))
     log = DecisionLog([0, 1], [0.5, 0.5], [1.0, None])
     with pytest.raises(ValueError, match="window must be the age at which an outcome is final"):
         follow(Contest(2), log, None)
@@ -293,10 +293,10 @@ def test_bad_arguments_are_one_sentence():
 def test_a_floor_that_changes_counts_for_its_own_decisions():
     """Equal shares, then a floor of 2 %: the weights of the first half stay 1/2."""
     actions, _, outcomes = columns(7, 2000, [0.1, 0.3], [0.5, 0.5])
-    least = np.repeat([0.5, 0.01], 1000)
-    changed = Contest(2, bounds=(0.0, 1.0), least=0.01)
+    least = np.repeat([0.5, 0.01], 1000)[:, None] * np.ones(2)
+    changed = Contest(2, range=(0.0, 1.0))
     changed.extend(actions, np.full(2000, 0.5), outcomes, least=least)
-    half = Contest(2, bounds=(0.0, 1.0), least=0.5)
+    half = Contest(2, range=(0.0, 1.0), least=0.5)
     half.extend(actions[:1000], np.full(1000, 0.5), outcomes[:1000])
     assert changed.exact
     assert changed.winner() == half.winner() == 1

@@ -8,9 +8,9 @@ from scipy import stats
 
 import belated as bl
 from belated import sequences
+from belated.core import saving
 from belated.evaluation import Contest
-from belated.linear.life import ActionRow, Z
-from belated.linear.verdict import at_stake, verdict
+from belated.verdict import ActionRow, Z, at_stake, verdict
 
 
 def row(name, mean, error, leads, plays=1000, reports=50, retired=False):
@@ -25,7 +25,7 @@ def played(n=2000, rates=(0.05, 0.06), seed=0, bounds=(0.0, 1.0)):
     """A contest of lines with equal shares."""
     rng = np.random.default_rng(seed)
     K = len(rates)
-    contest = Contest(K, bounds=bounds)
+    contest = Contest(K, range=bounds)
     actions = rng.integers(0, K, n)
     outcomes = (rng.random(n) < np.array(rates)[actions]).astype(float)
     contest.extend(actions, np.full((n, K), 1.0 / K), outcomes)
@@ -88,13 +88,157 @@ def test_verdicts_before_there_is_anything_to_say():
     assert verdict(retired, played(rates=(0.05, 0.06, 0.5))).winner is None
 
 
+def mailer(agent, days, rates, *, seed=0, a_day=100, x=None, looks=()):
+    """Let an agent decide for days; purchases come one to three days later, at night."""
+    rng, queue, said = np.random.default_rng(seed), {}, []
+    for day in range(days):
+        for _ in range(a_day):
+            made = agent.decide(None if x is None else rng.standard_normal(x), now=float(day))
+            if rng.random() < rates[made.action]:
+                due = queue.setdefault(day + int(rng.integers(1, 4)), [])
+                due.append(bl.Reward(made.number, 1.0))
+        agent.observe(queue.pop(day, []), now=float(day))
+        if day in looks:
+            said.append(agent.verdict(3.0, (0.0, 1.0)))
+    return said
+
+
+@pytest.mark.parametrize("features", [0, 2])
+def test_looks_of_an_agent_are_those_of_a_contest_over_its_log(features):
+    """Night by night or once at the end: the same sequences, over what is final."""
+    choice = bl.Choice(actions=3, features=features) if features else bl.Choice(actions=3)
+    often, once = (bl.LinearSampler(choice, floor=0.3) for _ in range(2))
+    said = mailer(often, 20, (0.1, 0.1, 0.3), x=features or None, looks=range(20))
+    mailer(once, 20, (0.1, 0.1, 0.3), x=features or None)
+    last = once.verdict(3.0, (0.0, 1.0))
+    assert said[0].difference is None
+    assert str(said[2]).endswith("No outcome is final yet.")
+    assert ends(said[-1]) == pytest.approx(ends(last))
+    assert said[-1].winner == last.winner
+    assert often._followed == 1700  # the last three days are not final
+    log = once.log()
+    contest = Contest(3, features, range=(0.0, 1.0))
+    least = np.full((1700, 3), 0.1)
+    if not features:
+        least = once._policies.table[once._rows.known[:1700]]
+        assert (least[np.arange(1700), log.actions[:1700]] == log.probabilities[:1700]).all()
+    outcomes = np.where(log.came, 1.0, 0.0)[:1700]
+    contest.extend(
+        log.actions[:1700], log.probabilities[:1700], outcomes, log.x[:1700], least=least
+    )
+    first, second = (int(name) for name in (last.leader, leader_but(once, last.leader)))
+    found = contest.difference(first, second)
+    assert (found.low, found.high) == pytest.approx(ends(last))
+    assert last.difference.exact
+
+
+def ends(found):
+    return found.difference.low, found.difference.high
+
+
+def leader_but(agent, leader):
+    """The runner-up of a table."""
+    rows = [row for row in agent.table() if row.action != leader]
+    return max(rows, key=lambda row: (row.leads, row.mean)).action
+
+
+def test_a_saved_agent_goes_on_with_its_sequences():
+    """Closed decisions leave the log; the sequences have seen them, and a file keeps them."""
+    agent = bl.LinearSampler(bl.Choice(2), floor=1.0, close_at=0.95)
+    mailer(agent, 10, (0.2, 0.5), looks=[0])
+    assert agent._rows.base > 0
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    assert agent.verdict(3.0, (0.0, 1.0)) == again.verdict(3.0, (0.0, 1.0))
+    assert again._followed >= 700
+    assert again.verdict(3.0, (0.0, 1.0)).winner == "1"
+    assert again.verdict(2.0, (0.0, 1.0)).difference != agent.verdict(3.0, (0.0, 1.0)).difference
+
+
+def test_what_an_action_that_is_not_available_would_do_is_not_guessed():
+    """Action 2 is allowed on the last ten days alone; it is compared over these."""
+    agent, rng = bl.LinearSampler(bl.Choice(3), floor=1.0), np.random.default_rng(0)
+    for day in range(20):
+        for _ in range(50):
+            made = agent.decide(now=float(day), among=None if day >= 10 else [0, 1])
+            won = rng.random() < (0.2, 0.2, 0.6)[made.action]
+            agent.observe([bl.Reward(made.number, float(won))], now=float(day))
+    found = agent.verdict(0.0, (0.0, 1.0))
+    assert found.winner == found.leader == "2"
+    contest = agent._follow()
+    assert contest._H[0, 1] == pytest.approx(10 * 50 / 2 + 10 * 50 / 3)
+    assert contest._H[0, 2] == pytest.approx(10 * 50 / 3)
+
+
+def test_another_action_begins_new_sequences():
+    agent = bl.LinearSampler(bl.Choice(["a", "b"]), floor=1.0)
+    mailer(agent, 6, (0.2, 0.5), looks=range(6))
+    agent.add_action("c")
+    assert agent.verdict(3.0, (0.0, 1.0)).winner is None
+    mailer_days = mailer_again(agent, 6, 40, (0.2, 0.5, 0.9))
+    assert mailer_days[-1].winner == "c"
+
+
+def mailer_again(agent, first, last, rates):
+    rng, said = np.random.default_rng(1), []
+    for day in range(first, last):
+        for _ in range(50):
+            made = agent.decide(now=float(day))
+            won = rng.random() < rates[made.action]
+            agent.observe([bl.Reward(made.number, 1.0)] if won else [], now=float(day))
+        said.append(agent.verdict(3.0, (0.0, 1.0)))
+    return said
+
+
+def test_where_all_outcomes_report_no_window_is_needed():
+    agent, rng = bl.LinearSampler(bl.Choice(2), silence=None, floor=1.0), np.random.default_rng(0)
+    for k in range(400):
+        made = agent.decide()
+        if k != 300:
+            value = float(rng.normal((1.0, 2.0)[made.action]))
+            agent.observe([bl.Reward(made.number, value)])
+    found = agent.verdict()
+    assert found.winner == "1"
+    assert not found.difference.exact
+    assert agent._followed == 300  # the first that has not reported
+    agent.forget(300)
+    agent.verdict()
+    assert agent._followed == 400
+
+
+def test_bad_questions_get_one_sentence():
+    agent = bl.LinearSampler(bl.Choice(2, 1), floor=0.0)
+    with pytest.raises(ValueError, match="range must be None with features and a floor of 0"):
+        agent.verdict(3.0, (0.0, 1.0))
+    agent = bl.LinearSampler(bl.Choice(2), floor=1.0)
+    mailer(agent, 5, (0.3, 0.3))
+    for given, words in (
+        ({"window": -1.0}, "window must be a finite number at least 0"),
+        ({"window": 1.0, "range": (1.0, 1.0)}, "range must be two finite numbers that rise"),
+        ({"window": 1.0, "level": 2.0}, "level must be a finite number at least 0.5"),
+        ({"window": 1.0, "range": (0.0, 0.5)}, r"outcomes must be within range \(0.0, 0.5\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            agent.verdict(**given)
+    assert bl.LinearSampler(bl.Choice(1)).verdict(3.0).sentence == "0 is the only action."
+    told = "Without a window no winner is named."
+    assert str(agent.verdict()).endswith(told)
+
+
+def test_propensities_that_were_estimated_prove_nothing():
+    log = bl.evaluation.DecisionLog([0, 1] * 50, None, [1.0, 0.0] * 50)
+    agent = bl.LinearSampler(bl.Choice(2))
+    agent.replay(log)
+    assert len(agent.log()) == 0
+    assert agent.verdict(0.0).difference is None
+
+
 def test_what_is_still_needed_is_what_a_simulation_needs():
     """5 % against 8 %: the expected number is within a third of the median of 20 contests."""
     expected = sequences.needed(0.03, 0.06, (0.5, 0.5), 0.025)
     ends = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        contest = Contest(2, bounds=(0.0, 1.0))
+        contest = Contest(2, range=(0.0, 1.0))
         while contest.winner() is None and contest.decisions < 20_000:
             actions = rng.integers(0, 2, 100)
             outcomes = (rng.random(100) < np.array([0.05, 0.08])[actions]).astype(float)

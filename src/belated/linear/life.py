@@ -1,4 +1,4 @@
-"""Summaries of a learner for people: the outcomes of each action, and which one wins."""
+"""Summaries of a learner for people: the outcomes of each action, and what features do."""
 
 from __future__ import annotations
 
@@ -8,38 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.verdict import ActionRow, Z
 
 DRAWS = 4096
-ENOUGH = 0.95
-"""The probability from which an action wins."""
-Z = 1.959963984540054
-
-
-@dataclass(frozen=True, slots=True)
-class ActionRow:
-    """One action, for people.
-
-    Attributes:
-        action: its name, or its number.
-        plays: the number of decisions for it.
-        reports: the number of these that have reported.
-        exposed: the sum of the exposures of these decisions.
-        mean: its expected outcome for all visitors, corrected for outcomes to come.
-        low: the lower end of its 95 % interval, at this moment.
-        high: the upper end of its 95 % interval, at this moment.
-        leads: the probability that it is the best one for all visitors together.
-        retired: whether it is no longer played.
-    """
-
-    action: str
-    plays: int
-    reports: int
-    exposed: float
-    mean: float
-    low: float
-    high: float
-    leads: float
-    retired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,50 +154,3 @@ def table(
         )
         for a in range(len(names))
     ]
-
-
-def verdict(
-    rows: list[ActionRow], begun: int, span: float | None, unit: str = "", *, vary: bool = False
-) -> str:
-    """The leading action, in words.
-
-    span: the time of the decisions, if there is a clock. unit: its unit, such as "days". vary:
-    whether the actions vary; then the only row is about all of them.
-    """
-    active = sorted((row for row in rows if not row.retired), key=lambda row: -row.leads)
-    if len(active) == 1 and not vary:
-        return f"{active[0].action} is the only action."
-    if not sum(row.reports for row in rows):
-        return "Nothing has reported yet."
-    if vary:
-        (row,) = rows
-        return (
-            f"The actions vary, so none of them leads; the mean outcome of a decision is "
-            f"{row.mean:.3g}, from {row.low:.3g} to {row.high:.3g}."
-        )
-    first, second = active[:2]
-    if not first.reports or first.leads == active[-1].leads:
-        return "Too early to tell which action leads."
-    share = f"{first.action} leads, {100.0 * first.leads:.0f} %"
-    if first.leads >= ENOUGH:
-        return f"{first.action} wins, {100.0 * first.leads:.0f} %."
-    gap = first.mean - second.mean
-    width = (first.high - first.low + second.high - second.low) / (4.0 * Z)
-    if not (gap > 0.0 and math.isfinite(width) and begun):
-        return f"{share}; no telling yet how much more is needed."
-    factor = min((1.645 * math.sqrt(2.0) * width / gap) ** 2, 1e6)
-    more = max(math.ceil((factor - 1.0) * begun), 1)
-    needed = f"about {_rounded(more):,} more decisions needed"
-    if span is not None and span > 0.0:
-        time = f"{_rounded(more * span / begun):,}"
-        needed += f" ({time} {unit})" if unit else f" (a time of {time})"
-    return f"{share}; {needed}."
-
-
-def _rounded(value: float) -> int | float:
-    """The number rounded to two digits."""
-    if value <= 0.0:
-        return 0
-    digits = 1 - math.floor(math.log10(value))
-    near = round(value, digits)
-    return int(near) if digits <= 0 else near

@@ -166,12 +166,18 @@ def probabilities(
     settings: Model | LinearSampler, known: Known | None, rows: Floats, models: Ints
 ) -> Floats:
     """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-    n, floor, holdout = len(models), settings.floor, settings.holdout
-    shares = np.full(n, 1.0 / n)
-    if known is not None:
-        best(rows, models, *known[:6], shares)
-        shares *= 1.0 - floor
-        shares += floor / n
+    shares = np.full(len(models), 1.0 / len(models))
+    if known is None:
+        return mixed(settings, 0.0, shares, models)
+    best(rows, models, *known[:6], shares)
+    return mixed(settings, settings.floor, shares, models)
+
+
+def mixed(settings: Model | LinearSampler, floor: float, shares: Floats, models: Ints) -> Floats:
+    """The shares (n,) of the available actions, with floor and holdout."""
+    n, holdout = len(models), settings.holdout
+    shares *= 1.0 - floor
+    shares += floor / n
     if holdout:
         given = np.ones(n) if settings.reference is None else np.array(settings.reference)[models]
         given = given if given.sum() > 0.0 else np.ones(n)

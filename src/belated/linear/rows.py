@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from belated.core import checks
 from belated.core.arrays import Floats, Indices, Ints
 from belated.core.tree import Count, Entries, Learned
 from belated.linear.features import LARGEST
@@ -17,7 +18,7 @@ LATEST = 1e100
 """The largest time that a caller may say."""
 LARGEST_TOTAL = 1e40
 """The largest sum of the events of a decision."""
-COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "status"),)
+COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known", "status"),)
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -34,6 +35,7 @@ class Rows(Learned):
         delay: of the first report; -1 while nothing has reported.
         until: when it was closed; infinite while it is open.
         probability: of the chosen action; 0 if it was made elsewhere.
+        known: the place of what was known of the probabilities, see `Policies`; -1 if nothing was.
         status: UNDECIDED, OPEN or CLOSED.
     """
 
@@ -46,12 +48,13 @@ class Rows(Learned):
     delay: Annotated[Floats, Entries("room", -1.0, 2.0 * LATEST)]
     until: Annotated[Floats, Entries("room", -LATEST, math.inf)]
     probability: Annotated[Floats, Entries("room", 0.0, 1.0)]
+    known: Annotated[Indices, Entries("room", low=-1, high=checks.MOST)]
     status: Annotated[Bytes, Entries("room", 0, CLOSED)]
 
     def __init__(self, width: int) -> None:
         self.base = self.count = 0
         self.x = np.zeros((0, width))
-        self.model = np.zeros(0, dtype=np.int32)
+        self.model, self.known = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.time, self.outcome, self.delay, self.until, self.probability = (
             np.zeros(0) for _ in range(5)
         )
@@ -75,18 +78,15 @@ class Rows(Learned):
                 column = getattr(self, name)
                 column.resize((k + max(64, k // 8), *column.shape[1:]), refcheck=False)
         self.time[k], self.model[k], self.delay[k], self.until[k] = time, -1, -1.0, math.inf
+        self.known[k] = -1
         self.count = k + 1
         return self.base + k
 
     def note(self, number: int, row: Floats, model: int, probability: float) -> None:
         """Write the features (width,) and the model of a decision that has begun."""
         k = number - self.base
-        self.x[k], self.model[k], self.probability[k], self.status[k] = (
-            row,
-            model,
-            probability,
-            OPEN,
-        )
+        self.x[k], self.model[k], self.probability[k] = row, model, probability
+        self.status[k] = OPEN
 
     def closed(self, number: int) -> bool:
         """Whether outcomes of this decision are not taken any more."""
@@ -123,3 +123,35 @@ class Rows(Learned):
         n = self.count
         if n > len(self.time) or (self.model[:n][self.status[:n] == OPEN] < 0).any():
             raise ValueError("the log must hold its rows, and a model for each that has acted")
+
+
+class Policies(Learned):
+    """What was known of the probabilities of decisions before their features were seen.
+
+    Attributes:
+        count: the number of rows in use.
+        table: probabilities of all actions, without features; otherwise the smallest ones that
+            floor and holdout allow. 0 for actions that are not available.
+    """
+
+    count: Count
+    table: Annotated[Floats, Entries("_ models", 0.0, 1.0)]
+
+    def __init__(self, models: int) -> None:
+        self.count, self.table = 0, np.zeros((0, models))
+        self.places: dict[Any, int] = {}  # by what determines a row
+
+    def add(self, key: Any, row: Floats) -> int:
+        """Add a row; returns its place."""
+        if self.count == len(self.table):
+            room = np.zeros((8 + self.count, self.table.shape[1]))
+            self.table = np.concatenate([self.table, room])
+        self.table[self.count] = row
+        self.places[key] = self.count
+        self.count += 1
+        return self.count - 1
+
+    def check_learned(self) -> None:
+        """Check that rows in use are in the table."""
+        if self.count > len(self.table):
+            raise ValueError("the table of policies must hold its rows")

@@ -32,12 +32,14 @@ from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
 from belated.linear.features import LARGEST, Features, Scaling, unscaled
-from belated.linear.life import ActionRow, Overview
+from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Known, Model, available, drawn, probabilities
+from belated.linear.model import Known, Model, available, drawn, every, mixed, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
-from belated.linear.rows import CLOSED, LATEST, OPEN, UNDECIDED, Rows
+from belated.linear.rows import CLOSED, LATEST, OPEN, UNDECIDED, Policies, Rows
+from belated.sequences import Contest
+from belated.verdict import ActionRow, Verdict, varying, verdict
 
 DIAGONAL = 300
 """The number of features above which only the diagonal of the covariance is kept by default."""
@@ -47,11 +49,15 @@ TESTED = 0.05
 """The growth of the log after which a change is tested."""
 BATCH = 20
 """The number of decisions before an `observe` that make it a batch."""
+RECENT = 1000
+"""The number of newest decisions that show the present allocation."""
 CALLS = 100
 """The number of first calls whose times determine the unit of ages."""
 ENOUGH = 20
 """The number of reports from which decisions are closed by their exposure, and of decisions from
 which a category whose values were never listed is a warning."""
+UNPLAYED = 1e-12
+"""A lower bound of the probability of an action that floor and holdout do not play."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
 
@@ -85,6 +91,10 @@ class LinearSampler(Configured):
     reads_delays = True
 
     _rows: Rows
+    _policies: Policies
+    _terms: list[float]  # of the verdict: window, level and range
+    _followed: Count  # decisions that the sequences of the verdict have seen
+    _sequences: Annotated[Floats, Entries("_")]  # their state
     _past: fit.Sums  # of the decisions that have left the log
     _past_delays: Delays
     _known: Known | None
@@ -137,6 +147,8 @@ class LinearSampler(Configured):
         columns = 2 if self._few_columns else d
         checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
         self._rows = Rows(problem.width)
+        self._policies = Policies(self._models)
+        self._terms, self._followed, self._sequences = [], 0, np.zeros(0)
         self._past = fit.Sums(self._models, d, diagonal=self._few_columns)
         self._past_delays = Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
@@ -226,6 +238,8 @@ class LinearSampler(Configured):
         draw = uniform(self.seed, number) if rng is None else rng.random()
         made = drawn(self.problem, number, models, shares, draw)
         self._note(number, rows, raw, made.action, made.probability)
+        if not self.problem.shared:
+            self._rows.known[number - self._rows.base] = self._known_before(models, shares)
         return made
 
     def _note(
@@ -268,6 +282,19 @@ class LinearSampler(Configured):
                     if row.dot(row) <= LARGEST:  # so no number is larger, and none is missing
                         return row[None], []
         return self.problem.rows(x, self._scaling)
+
+    def _known_before(self, models: Ints, shares: Floats) -> int:
+        """The place of what is known of the probabilities before the features are seen."""
+        narrow = not self.problem.width
+        key = (models.tobytes(), shares.tobytes() if narrow else (self.floor, self.holdout))
+        place = self._policies.places.get(key)
+        if place is not None:
+            return place
+        least = shares
+        if not narrow:
+            least = mixed(self, self.floor, np.zeros(len(models)), models)
+            least = np.maximum(least, UNPLAYED)
+        return self._policies.add(key, every(self.problem, models, least))
 
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
@@ -472,6 +499,10 @@ class LinearSampler(Configured):
             self._events.pop(number, None)
         gone = rows.gone()
         if gone:
+            try:
+                self._follow()
+            except ValueError:  # outcomes are outside of the range: the next verdict says so
+                self._terms = []
             self._past, self._past_delays = self._sums(self._weigh(), gone), self._delays(gone)
             rows.drop(gone)
 
@@ -608,6 +639,9 @@ class LinearSampler(Configured):
         fit.add_model(self._past)
         fit.add_model(self._past_delays)
         self.problem, self.reference = made.problem, made.reference
+        self._policies.table = np.pad(self._policies.table, ((0, 0), (0, 1)))
+        self._policies.places.clear()
+        self._terms = []
         if self._prior is not None:
             self._prior = self._prior.with_model()
         self._known = None
@@ -748,10 +782,102 @@ class LinearSampler(Configured):
         pool = self._pooled() * (known is not None)
         return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
 
-    def verdict(self) -> str:
-        """The leading action, its certainty, and how many decisions are needed for certainty."""
-        span = self._span() if self._told else None
-        return life.verdict(self.table(), self.made, span, vary=self.problem.shared)
+    def verdict(
+        self,
+        window: float | None = None,
+        range: tuple[float, float] | None = None,
+        level: float = 0.95,
+        *,
+        unit: str = "",
+        per: str = "decision",
+        time: str = "",
+    ) -> Verdict:
+        """Which action wins, and how sure that is.
+
+        Fix window, range and level before you look: other ones, and another action, begin new
+        sequences, over the decisions that are still in the log. They take the decisions that
+        `decide` made, once their outcomes are final; a closed decision is.
+
+        Args:
+            window: the age at which an outcome is final, by the clock or in decisions; what
+                reports first after it does not count, and where all outcomes report, neither does
+                its decision. Without a window no winner is named, unless all outcomes report.
+            range: the smallest and the largest possible outcome; with it, answers are exact.
+            level: the confidence level.
+            unit: the unit of outcomes, such as "euros", for the sentence.
+            per: what a decision is, such as "mail".
+            time: the unit of time, such as "days".
+        """
+        rows = self.table()
+        if self.problem.shared:
+            return varying(rows[0], level)
+        if window is not None:
+            window = checks.real("window", window, 0.0, LATEST)
+        if range is not None and self.problem.width and not (self.floor or self.holdout):
+            raise ValueError("range must be None with features and a floor of 0, got a range")
+        contest = None
+        if self._models > 1 and (window is not None or self.silence is None):
+            fresh = Contest(self._models, self.problem.width, level=level, range=range)
+            terms = [math.inf if window is None else window, fresh.level, *(fresh.range or ())]
+            if terms != self._terms:
+                self._terms, self._followed, self._sequences = terms, 0, np.zeros(0)
+            contest = self._follow()
+        span = self._span() if self._told else 0.0
+        return verdict(
+            rows,
+            contest,
+            level=level,
+            shares=self._allocation(),
+            pace=self.made / span if span > 0.0 else math.nan,
+            window=window or 0.0,
+            unit=unit,
+            per=per,
+            time=time,
+        )
+
+    def _contest(self, terms: Sequence[float]) -> Contest:
+        """Fresh sequences."""
+        ends = (terms[2], terms[3]) if len(terms) > 2 else None
+        return Contest(self._models, self.problem.width, level=terms[1], range=ends)
+
+    def _follow(self) -> Contest | None:
+        """Let the sequences take the decisions whose outcomes have become final."""
+        if not self._terms:
+            return None
+        contest, rows, window = self._contest(self._terms), self._rows, self._terms[0]
+        if len(self._sequences):
+            contest.restore(self._sequences)
+        new = slice(max(self._followed - rows.base, 0), rows.count)
+        delay, ages = rows.delay[new], rows.ages(self._seen + self._reserved, self._time, 1.0)[new]
+        final = (rows.status[new] == CLOSED) | (ages >= window)
+        if self.silence is None:
+            final |= delay >= 0.0
+        end = int(np.argmin(final)) if not final.all() else len(final)
+        came = ((delay >= 0.0) & (delay <= window))[:end]
+        told = rows.known[new][:end] >= 0
+        kept = new.start + np.flatnonzero(told if self.silence is not None else told & came)
+        outcomes = np.where(came[kept - new.start], rows.outcome[kept], 0.0)
+        contest.extend(
+            rows.model[kept],
+            rows.probability[kept],
+            outcomes + (self.silence or 0.0),
+            rows.x[kept],
+            least=self._policies.table[rows.known[kept]],
+        )
+        self._followed, self._sequences = rows.base + new.start + end, contest.state()
+        return contest
+
+    def _allocation(self) -> Floats | None:
+        """About which share of the decisions plays each action at present, (A,)."""
+        rows, start = self._rows, max(self._rows.count - RECENT, 0)
+        newest = start + np.flatnonzero(rows.known[start : rows.count] >= 0)
+        if not len(newest):
+            return None
+        least: Floats = self._policies.table[rows.known[newest[-1]]]
+        if not self.problem.width:
+            return least
+        played: Floats = np.bincount(rows.model[newest], minlength=self._models) / len(newest)
+        return np.maximum(played, least)
 
     def _span(self) -> float:
         """The time since the first call, by the clock."""
@@ -792,7 +918,7 @@ class LinearSampler(Configured):
             found = log.x[number : number + 1], list[Floats]()
             if observations is not None:
                 found = self._read(observations[number])
-            chance = float(log.probabilities[number])
+            chance = 0.0 if log.estimated else float(log.probabilities[number])
             self._note(number, *found, int(log.actions[number]), chance)
         self.observe(rewards[place:], log.until if log.clocked else None)
 
@@ -846,6 +972,10 @@ class LinearSampler(Configured):
         self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
         if len(set(self._retired)) == self._models:
             raise ValueError("retired must leave one action that is played")
+        if self._terms:
+            self._contest(self._terms).restore(self._sequences)
+        if rows.known[: rows.count].max(initial=-1) >= self._policies.count:
+            raise ValueError("known must hold places of policies")
         if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
             raise ValueError("numbers of decisions must be of ones that have begun")
         if len(self._calls) > CALLS or not all(abs(t) <= LATEST for t in self._calls):

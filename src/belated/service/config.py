@@ -22,6 +22,7 @@ from belated.core.contract import Agent
 from belated.core.records import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
+from belated.sequences import Contest
 from belated.service import agents
 from belated.service.gate import EVERY, Token
 from belated.tabular.problem import Problem
@@ -96,6 +97,9 @@ class LearnerConfig:
         default_reward: the reward of a step that has not reported by the deadline, in place of
             `default`, which is a cost.
         holdout: the share of the decisions that play uniformly, for an unbiased comparison.
+        window: of decisions, the seconds after which an outcome is final, for the verdict; by
+            default the deadline with its grace.
+        range: of decisions, the smallest and the largest possible outcome, for an exact verdict.
         note: a line for the page.
         timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
         limit: the deadline and the grace together, after which an episode is closed.
@@ -115,6 +119,8 @@ class LearnerConfig:
     clip: bool = False
     default_reward: float | None = None
     holdout: float | None = None
+    window: float | None = None
+    range: tuple[float, float] | None = None
     note: str | None = None
     timed: bool = field(init=False)
     deadline: float | None = field(init=False)
@@ -193,6 +199,10 @@ class LearnerConfig:
         for name in ("clip", "default_reward"):
             if getattr(self, name) not in (None, False) and self.rewards is None:
                 raise ValueError(f"{name} needs rewards = [low, high]")
+        checks.real("window", self.window or 0.0, 0.0)
+        checks.fix(self, "range", Contest(2, range=self.range).range)
+        if not self.decides and (self.window, self.range) != (None, None):
+            raise ValueError("window and range must be left out of a learner with states")
         if self.default_reward is not None and self.scale is not None:
             if self.default is not None:
                 raise ValueError("default_reward must be left out beside a default, got both")

@@ -18,9 +18,10 @@ import numpy as np
 from belated.core import saving
 from belated.core.arrays import Floats
 from belated.linear import life
-from belated.linear.life import ActionRow, Overview
+from belated.linear.life import Overview
 from belated.service.reading import SHARES, Sums, Totals, counted, totals_of
 from belated.service.session import Session
+from belated.verdict import ActionRow, Verdict, Z, verdict
 
 WORDS = {
     "pending": "decided, within the deadline, and no outcome has come",
@@ -82,9 +83,10 @@ def silence_of(session: Session, seen: AgentSummary, unit: Unit) -> float | None
 
 @dataclass(frozen=True, slots=True)
 class AgentSummary:
-    """The state of an agent at the time of a report. overview: None if it has none."""
+    """The state of an agent at the time of a report. overview, verdict: None if it has none."""
 
     overview: Overview | None
+    verdict: Verdict | None
     probabilities: Floats | None
     retired: frozenset[int]
     holdout: float
@@ -95,20 +97,22 @@ def look(session: Session) -> AgentSummary:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
     agent = session.runner.agent
-    retired: frozenset[int] = getattr(agent, "retired", frozenset())
-    share: float = getattr(agent, "holdout", 0.0)
+    retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
     told = dict(agent.diagnostics())
     asked = getattr(agent, "overview", None)
     if asked is not None:
         seen: Overview = asked()
         chances = seen.probabilities if len(seen.probabilities) else None
-        return AgentSummary(seen, chances, retired, share, told)
+        limit = session.config.limit if session.config.timed else None
+        window = limit if session.config.window is None else session.config.window
+        found = agent.verdict(window, session.config.range, time="seconds")
+        return AgentSummary(seen, found, chances, retired, share, told)
     problem = agent.problem
     if problem.horizon > 1 or problem.states is None:
-        return AgentSummary(None, None, retired, share, told)
+        return AgentSummary(None, None, None, retired, share, told)
     twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
     chances = problem.start_probabilities @ twin.begin_episode().policy[0]
-    return AgentSummary(None, chances, retired, share, told)
+    return AgentSummary(None, None, chances, retired, share, told)
 
 
 def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
@@ -119,16 +123,15 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     unit = unit_of(session)
     rows = _rows(session, seen, totals, unit)
     days = list(totals.days)
-    span = (now - days[0] * DAY) / DAY if days else None
     silence = None if seen.overview is None else seen.overview.silence
-    vary = problem.actions is None
-    verdict = life.verdict(rows, counts["begun"], span, "days", vary=vary) if rows else ""
+    answer = seen.verdict or (verdict(rows, None) if rows else None)
     return {
         "name": session.name,
         "unit": unit.name,
         "higher_is_better": unit.sign > 0,
         "decides": problem.horizon == 1,
-        "verdict": verdict,
+        "verdict": "" if answer is None else answer.sentence,
+        "winner": None if answer is None else answer.winner,
         "warnings": _warnings(session, seen, rows, counts, totals, now),
         "actions": _actions(seen, rows, unit, totals, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
@@ -152,7 +155,7 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     raw = np.array([unit.sums(one) for one in sums])  # (A, 2)
     reports = np.array([one.reports for one in sums])
     plays = np.array([int(one.decisions) for one in sums])
-    names = [_name(problem, a) for a in range(problem.actions)]
+    names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
     default = session.config.default
     if default is None:
@@ -169,11 +172,6 @@ def _with_pending(row: ActionRow, silent: float) -> ActionRow:
     mean = (row.reports * row.mean + waiting * silent) / row.plays
     half = (row.high - row.low) / 2.0
     return replace(row, low=min(row.low, mean - half), high=max(row.high, mean + half))
-
-
-def _name(problem: Any, action: int) -> str:
-    names = getattr(problem, "names", None)
-    return str(action) if names is None else str(names[action])
 
 
 def _actions(
@@ -280,8 +278,8 @@ def _holdout(
         "decisions": held.decisions,
         "reports": held.reports,
         "mean": mean,
-        "low": None if mean is None else mean - life.Z * error,
-        "high": None if mean is None else mean + life.Z * error,
+        "low": None if mean is None else mean - Z * error,
+        "high": None if mean is None else mean + Z * error,
         "all_mean": _mean(everyone, unit, silence, 1.0),
     }
 
@@ -291,14 +289,10 @@ def _delays(totals: Totals, seen: AgentSummary) -> dict[str, Any]:
 
     corrected: whether they account for reports to come; otherwise they are of reports so far.
     """
-    count = totals.reports
-    corrected = seen.overview is not None and bool(seen.overview.shares.any()) and count > 0
-    if corrected:
-        assert seen.overview is not None
-        ages, shares = seen.overview.ages, seen.overview.shares
-        at = [float(np.interp(share, shares, ages)) for share in SHARES]
-    else:
-        at = totals.delays
+    count, at, told = totals.reports, totals.delays, seen.overview
+    corrected = told is not None and bool(told.shares.any()) and count > 0
+    if told is not None and corrected:
+        at = [float(np.interp(share, told.shares, told.ages)) for share in SHARES]
     found = [
         {"share": share, "days": seconds / DAY} for share, seconds in zip(SHARES, at, strict=False)
     ]
@@ -334,8 +328,10 @@ def _warnings(
         heard = taken
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
-        text = f"Has not learned: {taken:,} records came and no outcome is complete{waits}."
-        warn("not_learned", text)
+        warn(
+            "not_learned",
+            f"Has not learned: {taken:,} records came and no outcome is complete{waits}.",
+        )
     elif counts["begun"] and not heard and now - began > SILENT_DAYS * DAY:
         days = f"{(now - began) / DAY:.1f}"
         warn(
@@ -349,8 +345,11 @@ def _warnings(
     for a, row in enumerate(rows):
         expected = rate * (row.exposed or totals.actions.get(a, [0.0])[0])
         if not row.reports and expected >= EXPECTED:
-            text = f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports"
-            warn("never_reports", f"{text} were to be expected.")
+            warn(
+                "never_reports",
+                f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports "
+                "were to be expected.",
+            )
     for name, plays in seen.diagnostics.items():
         if name.startswith(UNLISTED):
             feature = name.removeprefix(UNLISTED)
@@ -362,8 +361,9 @@ def _warnings(
     if unknown > UNKNOWN_SHARE * (known + unknown):
         warn("unknown", f"{unknown:,} records were of decisions that are not known.")
     if session.runner.differing:
-        text = (
-            f"{session.runner.differing:,} decisions came out otherwise when the log was read again"
+        warn(
+            "differing",
+            f"{session.runner.differing:,} decisions came out otherwise when the log was read "
+            "again: another machine or other versions.",
         )
-        warn("differing", f"{text}: another machine or other versions.")
     return found

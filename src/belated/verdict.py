@@ -3,7 +3,8 @@
 One definition throughout: the value of an action is its expected outcome for all visitors, with
 features averaged over the visitors that came, given everything that has reported so far. `leads`
 and `at_stake` are about this posterior at this moment; `difference` and `winner` are confidence
-sequences over the decisions whose outcomes are final, so that they stay valid at every look.
+sequences over the decisions whose outcomes are final, so that they stay valid at every look: they
+assume that the window is long enough, and no drift by which lines differ.
 """
 
 from __future__ import annotations
@@ -15,13 +16,41 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from belated.core.arrays import Floats
-from belated.linear.life import ActionRow, Z
 from belated.sequences import Contest, Interval
 
 DRAWS = 4096
 DAY = 86400.0
+Z = 1.959963984540054
+NO_WINDOW = "Without a window no winner is named."
 HARDLY = 50.0
 """Lines hardly differ if this many times the decisions so far are needed to be sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRow:
+    """One action, for people.
+
+    Attributes:
+        action: its name, or its number.
+        plays: the number of decisions for it.
+        reports: the number of these that have reported.
+        exposed: the sum of the exposures of these decisions.
+        mean: its expected outcome for all visitors, corrected for outcomes to come.
+        low: the lower end of its 95 % interval, at this moment.
+        high: the upper end of its 95 % interval, at this moment.
+        leads: the probability that it is the best one for all visitors together.
+        retired: whether it is no longer played.
+    """
+
+    action: str
+    plays: int
+    reports: int
+    exposed: float
+    mean: float
+    low: float
+    high: float
+    leads: float
+    retired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +159,8 @@ def verdict(
         f"{found.leader} leads ({_percent(found.leads)}).",
         f"Giving everybody {found.leader} now costs {most}.",
     ]
-    if contest is None:
+    if contest is None or not contest.decisions:
+        words.append(NO_WINDOW if contest is None else "No outcome is final yet.")
         return replace(found, sentence=" ".join(words))
     difference = contest.difference(first, second)
     best = contest.winner(active)
