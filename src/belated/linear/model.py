@@ -314,6 +314,7 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
         return
     points = np.empty(count * POINTS + 1)
     below, now = np.ones(count), np.ones(count)
+    others = np.ones(count + 1)  # products of the shares of the rivals from each on
     filled, certain, beaten = 0, 0, 1.0
     for c in range(count):
         a = rivals[c]
@@ -336,14 +337,12 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
             a = rivals[c]
             if widths[a] > 0.0:
                 now[c] = normal((points[g] - means[a]) / widths[a])
+        for c in range(count - 1, -1, -1):
+            others[c] = others[c + 1] * 0.5 * (now[c] + below[c])
+        before = 1.0
         for c in range(count):
-            step = now[c] - below[c]
-            if step > 0.0:
-                for other in range(count):
-                    if other != c:
-                        step *= 0.5 * (now[other] + below[other])
-                out[rivals[c]] += step
-        for c in range(count):
+            out[rivals[c]] += (now[c] - below[c]) * before * others[c + 1]
+            before *= 0.5 * (now[c] + below[c])
             below[c] = now[c]
     total = 0.0
     for a in range(n):
