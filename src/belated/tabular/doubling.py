@@ -116,8 +116,7 @@ class Doubling(WrapperBase):
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
         self.estimate = 0.0
-        self._waiting = Waiting(agent.problem.actions)
-        self._reported = np.zeros(64, dtype=np.bool_)
+        self._waiting, self._reported = Waiting(agent.problem.actions), np.zeros(64, dtype=np.bool_)
         self._kept_from = self._skipped = self._forgotten = 0
         self._begin_phase()
 
