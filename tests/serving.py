@@ -142,13 +142,22 @@ def same_from_snapshot_and_rows(table, name):
 
 
 def fingerprint(item):
-    """A text of everything that decides what an agent does next."""
+    """A text of everything that decides what an agent does next.
+
+    The sequences of a verdict are left out: a look moves them, and no row is written of a look.
+    """
 
     def plain(value):
         value = np.asarray(value)
         return [str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
 
-    return json.dumps(freeze(item), sort_keys=True, default=plain)
+    def without_looks(tree):
+        if not isinstance(tree, dict):
+            return tree
+        looks = ("_terms", "_followed", "_sequences")
+        return {k: without_looks(v) for k, v in tree.items() if k not in looks}
+
+    return json.dumps(without_looks(freeze(item)), sort_keys=True, default=plain)
 
 
 def full():

@@ -81,5 +81,5 @@ def test_jagged_curves_are_drawn_in_longer_blocks():
     assert not figures.jagged(np.zeros(300))
     assert figures.jagged(rng.normal(size=300))
     curves = [statistics.Curves(np.arange(1), rng.normal(size=(1, 300)))]
-    assert figures._block(curves, drawing.Layout()) == 5
-    assert figures._block(curves, drawing.Layout(block=7)) == 7
+    assert figures._block("cost", curves, drawing.Layout()) == 5
+    assert figures._block("cost", curves, drawing.Layout(block=7)) == 7

@@ -139,17 +139,18 @@ class Policies(Learned):
 
     def __init__(self, models: int) -> None:
         self.count, self.table = 0, np.zeros((0, models))
-        self.places: dict[Any, int] = {}  # by what determines a row
+        self.places: dict[Any, int] = {}  # by what determines a row; not saved
 
-    def add(self, key: Any, row: Floats) -> int:
-        """Add a row; returns its place."""
-        if self.count == len(self.table):
+    def place(self, key: Any, row: Floats) -> int:
+        """The place of a row, which is added if it is new, loaded or not."""
+        same = np.flatnonzero((self.table[: self.count] == row).all(axis=1))
+        place = int(same[0]) if len(same) else self.count
+        if place == len(self.table):
             room = np.zeros((8 + self.count, self.table.shape[1]))
             self.table = np.concatenate([self.table, room])
-        self.table[self.count] = row
-        self.places[key] = self.count
-        self.count += 1
-        return self.count - 1
+        self.table[place] = row
+        self.count = max(self.count, place + 1)
+        return self.places.setdefault(key, place)
 
     def check_learned(self) -> None:
         """Check that rows in use are in the table."""

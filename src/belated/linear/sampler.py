@@ -286,15 +286,15 @@ class LinearSampler(Configured):
     def _known_before(self, models: Ints, shares: Floats) -> int:
         """The place of what is known of the probabilities before the features are seen."""
         narrow = not self.problem.width
-        key = (models.tobytes(), shares.tobytes() if narrow else (self.floor, self.holdout))
+        terms = shares.tobytes() if narrow else (self.floor, self.holdout, str(self.reference))
+        key = (models.tobytes(), terms)
         place = self._policies.places.get(key)
         if place is not None:
             return place
         least = shares
         if not narrow:
-            least = mixed(self, self.floor, np.zeros(len(models)), models)
-            least = np.maximum(least, UNPLAYED)
-        return self._policies.add(key, every(self.problem, models, least))
+            least = mixed(self, self.floor, np.zeros(len(models)), models).clip(UNPLAYED)
+        return self._policies.place(key, every(self.problem, models, least))
 
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
