@@ -66,9 +66,11 @@ def main() -> None:
         line.push([path, bl.Costs(k, values=[cost])], int(delays[k]))
         agent.observe(line.release(k))
         if (k + 1) % EVERY == 0:
-            told = bl.watching.write_diagnostics(agent, file, episode=k)
+            told = dict(agent.diagnostics())
+            with file.open("a", encoding="utf-8") as lines:
+                print(json.dumps({"episode": k, **told}), file=lines)
             for show in shows:
-                show({name: value for name, value in told.items() if name != "episode"}, k)
+                show(told, k)
 
     rows = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
     at = [row["episode"] for row in rows]
