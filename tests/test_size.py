@@ -16,7 +16,7 @@ BUDGETS = {
     "service": (3414, 51, 6.06),
     "config": (556, 6, 6.24),
     "stale and gymnasium": (563, 9, 6.4),
-    "top": (1183, 10, 5.84),
+    "top": (1063, 7, 5.84),
     "evaluation": (450, 6, 8.36),
 }
 """Statements and classes that a room may have, and its expressions per statement at the start.

@@ -26,12 +26,13 @@ import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, overload
 
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, nested
 from belated.core.wrappers.skipping import Skipping
-from belated.linear.advice import explained, recommended
+from belated.linear.advice import explained
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
@@ -49,7 +50,6 @@ from belated.tabular.tuning import (
     Arms,
     BanditFeedback,
     FullInformation,
-    Parameters,
     Setting,
     oppo_full,
 )
@@ -125,11 +125,6 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
         True
     """
     told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
-    if "only_successes" in known:
-        raise ValueError(
-            "only_successes is called silence now: say silence=1.0, the cost of an episode that "
-            "never reports"
-        )
     for name in known:
         checks.choice("keyword", name, getattr(told, "__kwdefaults__", None) or ())
     return told(problem, **known)
@@ -155,9 +150,7 @@ def decisions(
     given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor}
     given |= {"holdout": holdout, "seed": seed}
 
-    def make() -> Any:
-        return recommended(choice, **given)
-
+    make = partial(LinearSampler, choice, **given)
     call = repr(make())  # checks the arguments
     reason, notes = explained(choice, **given)
     return Advice("LinearSampler", call, reason, (*plan, *notes), make)
@@ -246,109 +239,150 @@ def tabular(
     checks.choice("paths", paths, PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))
     checks.choice("aim", aim, ("practice", "guarantee"))
-    in_order = checks.flag("in_order", in_order)
-    known = _Known(
-        problem,
-        information,
-        transitions,
-        paths,
-        in_order,
-        costs == "stochastic",
-        None if episodes is None else checks.integer("episodes", episodes, 1, checks.MOST),
-        None if total_delay is None else checks.real("total_delay", total_delay, 0.0),
-        None if max_delay is None else checks.real("max_delay", max_delay, 0.0),
-    )
-    lost = checks.flag("lost", lost)
     silence = None if silence is None else checks.real("silence", silence, 0.0, 1.0)
     seed = checks.integer("seed", seed, 0, 2**64 - 1)
-    notes = _notes(information, lost, silence)
-    if aim == "practice":
-        if silence is not None and information == "bandit" and problem.horizon == 1:
-            return _one_step(known, silence, seed)
-        return _practice(known, notes, seed)
-    choice = _guarantee(known)
-    useful = choice.setting.useful_from(problem, known.mean_delay)
-    kind = "is below" if choice.setting.exact else "without its constants and logarithms is below"
-    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on"
-    if known.has_totals:
-        bound += f" (at a mean delay of {known.mean_delay:g})"
-    else:
-        bound += (
-            " if nothing is late; with delays it takes longer, and episodes and total_delay say"
+    if total_delay is not None:
+        total_delay = checks.real("total_delay", total_delay, 0.0)
+    known: dict[str, Any] = {
+        "information": information,
+        "transitions": transitions,
+        "paths": paths,
+        "stochastic": costs == "stochastic",
+        "in_order": checks.flag("in_order", in_order),
+        "episodes": checks.episodes(episodes),
+        "total_delay": total_delay,
+        "max_delay": math.inf if max_delay is None else checks.real("max_delay", max_delay, 0.0),
+    }
+    notes = _notes(information, checks.flag("lost", lost), silence)
+    if aim == "guarantee":
+        return _guarantee(problem, notes, **known)
+    if silence is not None and information == "bandit" and problem.horizon == 1:
+        return _one_step(problem, silence, costs != "stochastic", seed)
+    how = "it plans with memories of several lengths, weighted by what they predicted"
+    if information == "full":
+        how += ", and regret matching+ beside it, weighted by what each would have cost"
+    reason = (
+        f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
+        'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
+    )
+    changing = costs != "stochastic"
+    make = partial(practical, problem, information, transitions, changing=changing, seed=seed)
+    return Advice(type(make()).__name__, repr(make()), reason, notes, make)
+
+
+def _guarantee(
+    problem: Problem,
+    notes: tuple[str, ...],
+    *,
+    information: Information,
+    transitions: Transitions | None,
+    paths: str,
+    stochastic: bool,
+    in_order: bool,
+    episodes: int | None,
+    total_delay: float | None,
+    max_delay: float,
+) -> Advice:
+    """The paper's agent; see `advise`."""
+    bandit = information == "bandit"
+    model = Confidence(episodes=episodes) if transitions is None else transitions
+    late = transitions is None and paths == "late"
+    totals = None if episodes is None or total_delay is None else (episodes, total_delay)
+    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
+    setting: Setting
+    caveat = ""
+    if bandit and stochastic:
+        explore = _worthwhile(problem, max_delay) if transitions is None else None
+        setting = UCBVISetting(paths=paths, explores=explore is not None)
+        reason = "It plans optimistically on what was observed; its regret does not grow with D"
+        if explore is not None:
+            reason += "; there are many actions, so explicit exploration wastes less of it"
+        make: Callable[[], Agent] = partial(
+            DelayedUCBVI, problem, transitions=model, costs=Averaged(), explore=explore
         )
-        bound += " how long"
-    if choice.caveat:
-        notes = (choice.caveat, *notes)
-    if in_order and transitions is None and paths == "late":
-        notes = (IN_ORDER if information == "full" else IN_ORDER_BANDIT, *notes)
-    if information == "bandit":
-        notes = (*notes, _later(known))
-    agent = choice.make()
+    else:
+        dynamics = "unknown" if transitions is None else "known"
+        if not bandit:
+            explores = late and not in_order
+            setting = FullInformation(
+                paths=paths, dynamics=dynamics, explores=explores, in_order=in_order
+            )
+        elif problem.is_arms:
+            setting = Arms(paths=paths)
+        else:
+            setting = BanditFeedback(paths=paths, dynamics=dynamics)
+        make, reason, caveat = _oppo(problem, model, setting, totals, max_delay)
+    useful = setting.useful_from(problem, mean_delay)
+    kind = "is below" if setting.exact else "without its constants and logarithms is below"
+    known = f"(at a mean delay of {mean_delay:g})"
+    if totals is None:
+        known = (
+            "if nothing is late; with delays it takes longer: episodes and total_delay say how long"
+        )
+    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on {known}"
+    if in_order and late:
+        notes = (IN_ORDER_BANDIT if bandit else IN_ORDER, *notes)
+    if caveat:
+        notes = (caveat, *notes)
+    if bandit:
+        notes = (*notes, _later(problem, transitions, stochastic))
+    agent = make()
     classes = [type(one).__name__ for one in nested(agent)]
     name = "(".join(classes) + ")" * (len(classes) - 1)
-    return Advice(name, repr(agent), f"{choice.reason}. {bound}.", notes, choice.make)
+    return Advice(name, repr(agent), f"{reason}. {bound}.", notes, make)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
-    """The arguments of `advise`."""
-
-    problem: Problem
-    information: Information
-    transitions: Transitions | None
-    paths: str
-    in_order: bool
-    stochastic: bool
-    episodes: int | None
-    total_delay: float | None
-    max_delay: float | None
-
-    @property
-    def has_totals(self) -> bool:
-        """Whether K and D are known."""
-        return self.episodes is not None and self.total_delay is not None
-
-    @property
-    def mean_delay(self) -> float:
-        """D / K; 0 if they are not known."""
-        if self.episodes is None or self.total_delay is None:
-            return 0.0
-        return self.total_delay / self.episodes
-
-    @property
-    def dynamics(self) -> str:
-        """Whether the transitions are known."""
-        return "unknown" if self.transitions is None else "known"
-
-    @property
-    def model(self) -> Transitions | Confidence:
-        """The transitions of an agent: those known, or a confidence set."""
-        if self.transitions is None:
-            return Confidence(episodes=self.episodes)
-        return self.transitions
-
-    @property
-    def setting(self) -> Setting:
-        """The row of tuning of Delayed OPPO, without explicit exploration."""
-        if self.information == "full":
-            return FullInformation(paths=self.paths, dynamics=self.dynamics, in_order=self.in_order)
-        if self.problem.is_arms:
-            return Arms(paths=self.paths)
-        return BanditFeedback(paths=self.paths, dynamics=self.dynamics)
-
-    def tuned(self, setting: Setting) -> Parameters | None:
-        """The parameters of a setting for K and D, if both are known."""
-        if self.episodes is None or self.total_delay is None:
-            return None
-        return setting.at(self.problem, self.episodes, self.total_delay)
+def _worthwhile(problem: Problem, max_delay: float) -> FewVisits | None:
+    """Explicit exploration, if the largest delay is known and there are many actions."""
+    rows = problem.horizon * problem.states * problem.actions
+    many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
+    return FewVisits(max_delay=max_delay) if many and max_delay < math.inf else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choice:
-    make: Callable[[], Agent]
-    reason: str
-    setting: Setting
-    caveat: str = ""
+def _oppo(
+    problem: Problem,
+    model: Transitions | Confidence,
+    setting: Setting,
+    totals: tuple[int, float] | None,
+    max_delay: float,
+) -> tuple[Callable[[], Agent], str, str]:
+    """Delayed OPPO, in a wrapper where that helps; the reason, and what the bound assumes."""
+    arms, bandit = isinstance(setting, Arms), not isinstance(setting, FullInformation)
+    explores = isinstance(setting, FullInformation) and setting.explores
+    it, caveat = "This is delayed EXP3: it" if arms else "It", ""
+    parts: dict[str, Any] = {}
+    wrapper: Callable[[Agent], Agent] | None = None
+    if totals is not None:
+        tuned = setting.at(problem, *totals)
+        reason = f"{it} is tuned for K and D"
+        parts["update"] = Softmax(tuned.learning_rate)
+        if bandit:
+            parts["costs"] = Weighted(tuned.exploration or None)
+        elif explores:
+            parts["explore"] = FewVisits(max_delay=min(max_delay, tuned.threshold))
+            reason += "; explicit exploration follows the largest delay that counts"
+        else:
+            parts["update"] = Softmax(**oppo_full(problem, *totals, log_actions=True))
+            reason += ", and the largest delay plays no role"
+        K, D = totals
+        if tuned.threshold * K > D and max_delay > 2 * tuned.threshold:
+            wrapper = partial(Skipping, threshold=tuned.threshold)
+            reason += "; feedback beyond the threshold costs more than it gives"
+    elif explores or (bandit and not arms):
+        parts = {"costs": Weighted(1.0), "update": Softmax(1.0)}
+        if explores:  # the phases replace its threshold from the start
+            parts = {"explore": FewVisits(max_delay=1.0)}
+        wrapper, caveat = partial(Doubling, paths=setting.paths), PHASES
+        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
+    else:
+        parts, caveat = ({"costs": Weighted()}, OVERDUE_ARMS) if arms else ({}, OVERDUE)
+        reason = f"{it} has an anytime step size, which needs neither K nor D"
+
+    def make() -> Agent:
+        inside = DelayedOPPO(problem, transitions=model, **parts)
+        return inside if wrapper is None else wrapper(inside)
+
+    return make, reason, caveat
 
 
 OVERDUE = (
@@ -374,30 +408,30 @@ IN_ORDER = (
 )
 
 
-def _later(known: _Known) -> str:
+def _later(problem: Problem, transitions: Transitions | None, stochastic: bool) -> str:
     """Agents of later papers for bandit feedback."""
-    if known.stochastic:
+    if stochastic:
         return (
             "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
         )
-    if known.problem.is_arms and known.problem.states == 1:
+    if problem.is_arms and problem.states == 1:
         return (
             "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
             "sqrt(8 D ln A) in expectation, and needs neither K nor D."
         )
-    dapo = (
-        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
-        "several episodes arrives together, and learns slowly with the rates of "
-        "belated.tuning.dapo(problem, episodes, total_delay)"
+    other = (
+        "DelayedFTRL has a rate that is smaller in H, and learned faster with its tuning for "
+        "practice, which has no bound"
     )
-    if known.transitions is None:
-        return (
-            f"{dapo}; belated.UOBREPS, whose form for delays is a reconstruction with an unproved "
-            "bound, smaller in H, learned faster."
+    if transitions is None:
+        other = (
+            "UOBREPS, whose form for delays is a reconstruction with an unproved bound, smaller in "
+            "H, learned faster"
         )
     return (
-        f"{dapo}; belated.DelayedFTRL has a rate that is smaller in H, and learned faster with its "
-        "tuning for practice, which has no bound."
+        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
+        "several episodes arrives together, and learns slowly with the rates of "
+        f"belated.tuning.dapo(problem, episodes, total_delay); belated.{other}."
     )
 
 
@@ -424,144 +458,22 @@ def _notes(information: Information, lost: bool, silence: float | None) -> tuple
     return tuple(notes)
 
 
-def _one_step(known: _Known, silence: float, seed: int) -> Advice:
+def _one_step(problem: Problem, silence: float, changes: bool, seed: int) -> Advice:
     """The agent for a table of one step where silence says something."""
-
-    def make() -> Agent:
-        changes = not known.stochastic
-        return TableSampler(known.problem, silence=silence, changes=changes, seed=seed)
-
+    make = partial(TableSampler, problem, silence=silence, changes=changes, seed=seed)
     reason = (
         f"It learns from what should have come by now: an episode that does not report costs "
         f"{silence:g} in the end. Delays are estimated from the reports. It is the learner for "
         "decisions with features, and a state is a feature; it has no regret bound."
     )
-    notes = [
+    notes: tuple[str, ...] = (
         "Silence is information here, and needs no deadline: do not forget what has not reported, "
         "and call observe([]) when nothing has come, because ages run to the last observe.",
         "If failures report too, leave silence out: then the planner learns, which needs nothing "
         "to be concluded from silence.",
         "A change that is faster than several delays cannot be followed.",
-    ]
-    if not known.stochastic:
-        notes.append(
-            'If nothing changes over time, costs="stochastic" keeps all episodes and tests for no '
-            "change."
-        )
-    return Advice("TableSampler", repr(make()), reason, tuple(notes), make)
-
-
-def _practice(known: _Known, notes: tuple[str, ...], seed: int) -> Advice:
-    def make() -> Agent:
-        changing = not known.stochastic
-        return practical(
-            known.problem, known.information, known.transitions, changing=changing, seed=seed
-        )
-
-    how = "it plans with memories of several lengths, weighted by what they predicted"
-    if known.information == "full":
-        how += ", and regret matching+ beside it, weighted by what each would have cost"
-    reason = (
-        f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
-        'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
-    agent = make()
-    return Advice(type(agent).__name__, repr(agent), reason, notes, make)
-
-
-def _guarantee(known: _Known) -> _Choice:
-    bandit = known.information == "bandit"
-    if bandit and known.stochastic:
-        return _stochastic(known)
-    tuned = known.tuned(known.setting)
-    if bandit and known.problem.is_arms:
-        reason = "This is delayed EXP3; its anytime step size needs neither K nor D"
-        if tuned is None:
-            return _oppo(known, reason, known.setting, OVERDUE_ARMS, costs=Weighted())
-        update = Softmax(tuned.learning_rate)
-        reason = "This is delayed EXP3, tuned for K and D"
-        return _oppo(known, reason, known.setting, costs=Weighted(), update=update)
-    if bandit:
-        return _bandit(known, tuned)
-    if known.transitions is None and known.paths == "late" and not known.in_order:
-        return _late_paths(known)
-    reason = "The anytime step size needs neither K nor D, and the largest delay plays no role"
-    if known.episodes is None or known.total_delay is None:
-        return _oppo(known, reason, known.setting, OVERDUE)
-    update = Softmax(
-        **oppo_full(known.problem, known.episodes, known.total_delay, log_actions=True)
-    )
-    reason = "It is tuned for K and D, and the largest delay plays no role"
-    return _oppo(known, reason, known.setting, update=update)
-
-
-def _oppo(
-    known: _Known,
-    reason: str,
-    setting: Setting,
-    caveat: str = "",
-    wrapped: Callable[[DelayedOPPO], Agent] | None = None,
-    **parts: Any,
-) -> _Choice:
-    """The agent of the paper, in a wrapper if one is given."""
-
-    def make() -> Agent:
-        agent = DelayedOPPO(known.problem, transitions=known.model, **parts)
-        return agent if wrapped is None else wrapped(agent)
-
-    return _Choice(make, reason, setting, caveat)
-
-
-def _skipping(
-    known: _Known, tuned: Parameters, reason: str, setting: Setting, **parts: Any
-) -> _Choice:
-    """The agent inside Skipping, unless that would skip too much or nothing."""
-    K, D, beta = known.episodes or 0, known.total_delay or 0.0, tuned.threshold
-    if beta * K <= D or (known.max_delay is not None and known.max_delay <= 2 * beta):
-        return _oppo(known, reason, setting, **parts)
-    reason += "; feedback beyond the threshold costs more than it gives"
-    return _oppo(known, reason, setting, wrapped=lambda inside: Skipping(inside, beta), **parts)
-
-
-def _doubling(known: _Known, reason: str, setting: Setting, **parts: Any) -> _Choice:
-    def wrapped(inside: DelayedOPPO) -> Agent:
-        return Doubling(inside, paths=known.paths)
-
-    return _oppo(known, reason, setting, PHASES, wrapped, **parts)
-
-
-def _bandit(known: _Known, tuned: Parameters | None) -> _Choice:
-    if tuned is None:
-        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
-        return _doubling(known, reason, known.setting, costs=Weighted(1.0), update=Softmax(1.0))
-    parts = {"costs": Weighted(tuned.exploration), "update": Softmax(tuned.learning_rate)}
-    return _skipping(known, tuned, "It is tuned for K and D", known.setting, **parts)
-
-
-def _late_paths(known: _Known) -> _Choice:
-    setting = FullInformation(paths=known.paths, dynamics=known.dynamics, explores=True)
-    tuned = known.tuned(setting)
-    if tuned is None:
-        # the phases replace the threshold of explicit exploration from the start
-        reason = "Step size, skipping and explicit exploration follow the phases"
-        return _doubling(known, reason, setting, explore=FewVisits(max_delay=1.0))
-    largest = tuned.threshold if known.max_delay is None else min(known.max_delay, tuned.threshold)
-    reason = "It is tuned for K and D; explicit exploration follows the largest delay that counts"
-    parts = {"update": Softmax(tuned.learning_rate), "explore": FewVisits(max_delay=largest)}
-    return _skipping(known, tuned, reason, setting, **parts)
-
-
-def _stochastic(known: _Known) -> _Choice:
-    problem = known.problem
-    reason = "It plans optimistically on what was observed; its regret does not grow with D"
-    explore = None
-    rows = problem.horizon * problem.states * problem.actions
-    many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
-    if known.transitions is None and known.max_delay is not None and many:
-        explore = FewVisits(max_delay=known.max_delay)
-        reason += "; there are many actions, so explicit exploration wastes less of it"
-
-    def make() -> Agent:
-        return DelayedUCBVI(problem, transitions=known.model, costs=Averaged(), explore=explore)
-
-    return _Choice(make, reason, UCBVISetting(paths=known.paths, explores=explore is not None))
+    if changes:
+        stays = 'If nothing changes over time, costs="stochastic" keeps all episodes and tests for '
+        notes = (*notes, f"{stays}no change.")
+    return Advice("TableSampler", repr(make()), reason, notes, make)

@@ -54,7 +54,7 @@ def check_policy(problem: Problem, policy: Floats) -> None:
 
 
 class Trial:
-    """A world for agents with states; see `belated.testing.Trial`."""
+    """A world for agents with states, as `belated.testing` uses it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
