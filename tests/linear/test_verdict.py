@@ -210,6 +210,8 @@ def test_where_all_outcomes_report_no_window_is_needed():
     assert found.winner == "1"
     assert not found.difference.exact
     assert agent._followed == 300  # the first that has not reported
+    again = saving.from_bytes(saving.to_bytes(agent), "bytes")
+    assert again.verdict() == found
     agent.forget(300)
     agent.verdict()
     assert agent._followed == 400

@@ -818,7 +818,7 @@ class LinearSampler(Configured):
         contest = None
         if self._models > 1 and (window is not None or self.silence is None):
             fresh = Contest(self._models, self.problem.width, level=level, range=range)
-            terms = [math.inf if window is None else window, fresh.level, *(fresh.range or ())]
+            terms = [4.0 * LATEST if window is None else window, fresh.level, *(fresh.range or ())]
             if terms != self._terms:
                 self._terms, self._followed, self._sequences = terms, 0, np.zeros(0)
             contest = self._follow()
