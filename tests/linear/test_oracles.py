@@ -647,7 +647,7 @@ def call_of(one, choice, rng, step, clock, heard):
         records = []
         for k in rng.integers(0, max(one.begun, 1), int(rng.integers(0, 4))).tolist():
             event = (None, "order", "refund")[int(rng.integers(0, 3))]
-            if k < one.begun and one._rows.status[max(k - one._rows.base, 0)]:
+            if k < one.begun and (k < one._rows.base or one._rows.model[k - one._rows.base] >= 0):
                 value = heard.setdefault((k, event), float(rng.normal(1.0, 2.0)))
                 records.append(bl.Reward(k, value, event, at=None if now is None else now - 0.5))
         return lambda agent: agent.observe(records, now)
@@ -699,10 +699,9 @@ FORGED = {
     "no outcome": ("outcome", lambda a: a.fill(math.nan)),
     "a feature": ("x", lambda a: a.fill(2e12)),
     "a probability": ("probability", lambda a: a.fill(1.5)),
-    "a status": ("status", lambda a: a.fill(3)),
+    "an end": ("until", lambda a: a.fill(-2e100)),
     "a time": ("time", lambda a: a.fill(1e101)),
     "a delay": ("delay", lambda a: a.fill(-2.0)),
-    "no action": ("model", lambda a: a.fill(-1)),
 }
 
 

@@ -137,10 +137,9 @@ def test_sums_over_decisions(seed, diagonal):
     models[rng.random(30) < 0.2] = -1
     pending = rng.random(30) * (rng.random(30) < 0.7)
     gram, asked = np.zeros((2, 3, 3, 2 if diagonal else 3))
-    moment, features = np.zeros((3, 3)), np.zeros((3, 3))
+    moment = np.zeros((3, 3))
     for _ in range(2):
         fit.accumulate(x, models, mass, total, pending, gram, moment, asked)
-        fit.describe(x, models, features)
     for found, weight in ((gram, mass), (asked, pending)):
         want, h = summed(x, models, 2.0 * weight, 2.0 * total, 3)
         if diagonal:
@@ -152,10 +151,6 @@ def test_sums_over_decisions(seed, diagonal):
             np.testing.assert_allclose(found[..., 1], want[:, :, -1], atol=1e-12)
     assert fit.mirrored(gram[..., :2]).shape == (3, 3, 2)
     np.testing.assert_allclose(moment, h, atol=1e-12)
-    z = with_constant(x)[models >= 0]
-    np.testing.assert_allclose(
-        features, 2.0 * np.array([(z != 0).sum(0), (z * z).sum(0), z.sum(0)])
-    )
     theta = rng.normal(size=(3, 3))
     for p in (2, 3):
         found = fit.predictions(x, models, theta[:, :p].copy(), 0.25)
@@ -203,6 +198,8 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     np.testing.assert_allclose(fit.mirrored(sums.gram.copy()), gram, atol=1e-12)
     np.testing.assert_allclose(fit.mirrored(sums.asked.copy()), 0.1 * gram, atol=1e-12)
     np.testing.assert_allclose(sums.moment, moment, atol=1e-12)
+    z = with_constant(x)
+    np.testing.assert_allclose(sums.features, [(z != 0).sum(0), (z * z).sum(0), z.sum(0)])
     assert sums.square[0] == pytest.approx((total * y)[10:].sum())
     assert sums.level.tolist() == pytest.approx([y[hits].sum(), (y[hits] ** 2).sum()])
     for i in range(2):
@@ -217,8 +214,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
     rss = fit.residual(gram, moment, (mass * y * y)[10:].sum(), want)
     assert variance == pytest.approx((rss + 1.8) / (mass[10:].sum() + 2.0))
-    one = fit.copied(sums)
-    fit.add_model(one)
+    one = fit.copied(sums, fit.Sums(3, 3, diagonal=False))
     assert (one.gram.shape, one.raw.shape, one.plays[2]) == ((3, 3, 3), (3, 2), 0.0)
     one.clear()
     assert sums.gram.any()
@@ -268,7 +264,8 @@ def test_the_level_is_that_of_the_sums():
     x = rng.normal(size=(50, 2)) * [30.0, 0.1] * (rng.random((50, 2)) < 0.6)
     r = np.where(rng.random(50) < 0.1, 2.0, 0.0)
     sums = fit.Sums(1, 3, diagonal=False)
-    fit.describe(x, np.zeros(50, np.int32), sums.features)
+    z = with_constant(x)
+    sums.features[:] = (z != 0).sum(0), (z * z).sum(0), z.sum(0)
     sums.plays[:], sums.exposed[:], sums.level[:] = 50, 40.0, (r.sum(), (r * r).sum())
     nonzero = (with_constant(x) != 0).sum(1).mean()
     mean = r.sum() / 40.0

@@ -11,8 +11,8 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import Key
 from belated.core.records import FeedbackError
-from belated.core.tree import Configured
-from belated.linear.features import LARGEST, Features, Scaling, unscaled
+from belated.core.tree import Configured, call
+from belated.linear.features import LARGEST, Features, Scaling, distinct, unscaled
 from belated.linear.reward import EVENT, Reward, read
 from belated.linear.trial import Trial
 
@@ -44,8 +44,10 @@ class Choice(Configured):
         self.names: tuple[str, ...] | None = None
         self.actions: int | None = None
         if isinstance(actions, list | tuple | np.ndarray) and np.ndim(actions):
-            self.names = _names(actions)
+            self.names = distinct("actions", actions)
             self.actions = len(self.names)
+            if not all(self.names) or not self.actions:
+                raise ValueError(f"actions must be names that are not empty, got {actions!r}")
         elif actions is not None:
             self.actions = checks.integer("actions", actions, 1, 2**20)
         if features is not None and not isinstance(features, Features):
@@ -94,12 +96,11 @@ class Choice(Configured):
         """The choice with one more action."""
         if self.actions is None:
             raise ValueError("an action can be added only where actions are listed; here they vary")
-        if self.names is None:
-            if name is not None:
-                raise ValueError(f"name must be None where actions have none, got {name!r}")
+        if self.names is None and name is None:
             return Choice(self.actions + 1, self.features)
-        if not isinstance(name, str):
-            raise ValueError(f"name must be a text, got {checks.show(name)}")
+        if self.names is None or not isinstance(name, str):
+            allowed = "None where actions have none" if self.names is None else "a text"
+            raise ValueError(f"name must be {allowed}, got {checks.show(name)}")
         return Choice([*self.names, name], self.features)
 
     def with_actions(self, actions: int | list[str]) -> Choice:
@@ -238,27 +239,14 @@ class Choice(Configured):
         return {"actions": self.actions_listed, "features": self.features}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Choice):
-            return NotImplemented
-        return self.configuration() == other.configuration()
+        return isinstance(other, Choice) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        return hash((self.actions, self.names, self.features))
+        return hash(repr(self))
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self.configuration().items() if value is not None}
-        return f"Choice({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-
-def _names(given: Any) -> tuple[str, ...]:
-    if not len(given):
-        raise ValueError("actions must be at least one, got none")
-    for name in given:
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"actions must be texts that are not empty, got {checks.show(name)}")
-    if len(set(given)) < len(given):
-        raise ValueError(f"actions must differ, got {checks.show(list(given))}")
-    return tuple(map(str, given))
+        given = self.configuration().items()
+        return call(self, **{name: value for name, value in given if value is not None})
 
 
 def _numbers(x: object, d: int, rows: bool) -> Floats:
@@ -267,7 +255,7 @@ def _numbers(x: object, d: int, rows: bool) -> Floats:
     given = checks.numbers("x", x, shape)
     if given.ndim != (2 if rows else 1) or given.shape[-1] != d or len(given) < (d > 0 or rows):
         raise ValueError(f"x must have shape {shape}, got shape {given.shape}")
-    if not (np.abs(given) <= LARGEST).all():
+    if not np.vdot(given, given) <= LARGEST and not (np.abs(given) <= LARGEST).all():
         wrong = given[~(np.abs(given) <= LARGEST)][0]
         raise ValueError(f"x must hold finite numbers of at most {LARGEST:g}, got {wrong}")
     return given if rows else given.reshape(1, d)

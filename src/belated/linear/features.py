@@ -12,7 +12,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.tree import Configured, Entries
+from belated.core.tree import Configured, Entries, call
 
 LARGEST = 1e12
 """The largest feature: sums of its square still tell what is added to them."""
@@ -42,16 +42,12 @@ class Features(Configured):
         if not fields:
             raise ValueError("features must be at least one, got none")
         self.fields: dict[str, str | tuple[str, ...]] = {}
-        self._places: dict[str, int] = {}  # where each field begins
-        self._known: dict[str, dict[str, int]] = {}  # places of listed values
+        self._places: dict[str, range] = {}  # of the values of a field; after them a missing one
         self.width = 0
         for name, given in fields.items():
-            kind = given if isinstance(given, str) else _values(name, given)
-            if not isinstance(kind, str):
-                self._known[name] = {value: place for place, value in enumerate(kind)}
-            self.fields[name] = kind
-            self._places[name] = self.width
-            self.width += _width(name, kind)
+            self.fields[name], values = _read(name, given)
+            self._places[name] = range(self.width, self.width + values)
+            self.width += values + 1
         self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
 
     def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
@@ -68,57 +64,53 @@ class Features(Configured):
         for name in given:
             if name not in self.fields:
                 checks.choice("the name of a feature", name, self.fields)
-        vector = np.zeros(self.width)
-        raw = np.full(len(self.numbers), math.nan)
+        vector, raw = np.zeros(self.width), np.full(len(self.numbers), math.nan)
         for n, name in enumerate(self.numbers):
-            value = given.get(name)
-            if value is not None and not (isinstance(value, float) and math.isnan(value)):
-                raw[n] = checks.real(name, value, -LARGEST, LARGEST)
-        for name, value, missing in zip(
-            self.numbers, scaling.scaled(raw), np.isnan(raw), strict=True
-        ):
-            vector[self._places[name] + missing] = 1.0 if missing else value
-        for name, kind in self.fields.items():
-            if kind != "number":
-                vector[self._places[name] + self._place(name, kind, given.get(name))] = 1.0
+            if not _is_missing(given.get(name)):
+                raw[n] = checks.real(name, given[name], -LARGEST, LARGEST)
+        scaled = dict(zip(self.numbers, scaling.scaled(raw), strict=True))
+        for name, places in self._places.items():
+            if _is_missing(given.get(name)):
+                vector[places.stop] = 1.0
+            elif name in scaled:
+                vector[places.start] = scaled[name]
+            else:
+                vector[self._place(name, given[name])] = 1.0
         return vector, raw
+
+    def _place(self, name: str, value: object) -> int:
+        """The place of a category's value."""
+        if not isinstance(value, str | int | np.integer | np.bool_):
+            raise ValueError(
+                f"{name} must be a text, a whole number or None, got {checks.show(value)}"
+            )
+        kind, places, text = self.fields[name], self._places[name], str(value)
+        if isinstance(kind, str):
+            return places[zlib.crc32(f"{name}={text}".encode()) % len(places)]
+        if isinstance(value, bool | np.bool_) and text not in kind:
+            text = text.lower()  # True may be listed as "true"
+        return places[kind.index(text) if text in kind else -1]
 
     def labels(self) -> list[str]:
         """The name of each component of the vector for people, (width,)."""
         found = []
         for name, kind in self.fields.items():
             if kind == "number":
-                found += [name, f"{name} missing"]
+                found.append(name)
             elif isinstance(kind, str):
-                places = range(_hashed(name, kind))
-                found += [*(f"{name} in group {place}" for place in places), f"{name} missing"]
+                found += [f"{name} in group {group}" for group in range(len(self._places[name]))]
             else:
-                values = (*kind, "another")
-                found += [*(f"{name} = {value}" for value in values), f"{name} missing"]
+                found += [f"{name} = {value}" for value in (*kind, "another")]
+            found.append(f"{name} missing")
         return found
 
     def groups(self) -> list[range]:
-        """The places of the values of each category; exactly one of them is 1."""
+        """The places of each category, of which exactly one is 1."""
         return [
-            range(place, place + _width(name, self.fields[name]))
-            for name, place in self._places.items()
-            if self.fields[name] != "number"
+            range(places.start, places.stop + 1)
+            for name, places in self._places.items()
+            if name not in self.numbers
         ]
-
-    def _place(self, name: str, kind: str | tuple[str, ...], value: object) -> int:
-        """The place of a category's value within its field."""
-        missing = value is None or (isinstance(value, float) and math.isnan(value))
-        if not missing and not isinstance(value, str | int | bool | np.integer | np.bool_):
-            raise ValueError(
-                f"{name} must be a text, a whole number or None, got {checks.show(value)}"
-            )
-        if not isinstance(kind, str):
-            known, text = self._known[name], str(value)
-            if isinstance(value, bool | np.bool_) and text not in known:
-                text = text.lower()  # True may be listed as "true"
-            return len(kind) + 1 if missing else known.get(text, len(kind))
-        places = _hashed(name, kind)
-        return places if missing else zlib.crc32(f"{name}={value}".encode()) % places
 
     def configuration(self) -> dict[str, Any]:
         """The arguments, for people and files."""
@@ -128,16 +120,13 @@ class Features(Configured):
         }
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Features):
-            return NotImplemented
-        return list(self.fields.items()) == list(other.fields.items())
+        return isinstance(other, Features) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(self.fields.items()))
+        return hash(repr(self))
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={kind!r}" for name, kind in self.configuration().items())
-        return f"Features({given})"
+        return call(self, **self.configuration())
 
 
 @dataclass(slots=True, eq=False)
@@ -189,36 +178,32 @@ def unscaled(features: object) -> Scaling:
     return Scaling(0, np.zeros(count), np.zeros(count), np.zeros(count))
 
 
-def _width(name: str, kind: str | tuple[str, ...]) -> int:
-    """The number of components of a field."""
-    if kind == "number":
-        return 2
-    return _hashed(name, kind) + 1 if isinstance(kind, str) else len(kind) + 2
+def _is_missing(value: object) -> bool:
+    """Whether a value is None or not a number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _hashed(name: str, kind: str) -> int:
-    """Places of an open category."""
-    label, colon, places = kind.partition(":")
-    if label != "category" or (colon and not (places.isascii() and places.isdigit())):
-        raise _no_kind(name, kind)
-    return checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16) if colon else HASHED
+def _read(name: str, given: object) -> tuple[str | tuple[str, ...], int]:
+    """The kind of a field, and the number of components of its values."""
+    if isinstance(given, list | tuple) and given:
+        texts = [str(value) if isinstance(value, bool) else value for value in given]
+        return distinct(f"the values of {name}", texts), len(given) + 1
+    label, _, places = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if label == "category" and places.isascii() and places.isdigit():
+        return f"{given}", checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16)
+    if given not in ("number", "category"):
+        raise ValueError(
+            f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
+            f"got {checks.show(given)}"
+        )
+    return str(given), 1 if given == "number" else HASHED
 
 
-def _no_kind(name: str, kind: object) -> ValueError:
-    return ValueError(
-        f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
-        f"got {checks.show(kind)}"
-    )
-
-
-def _values(name: str, kind: object) -> tuple[str, ...]:
-    """The listed values of a category."""
-    if not isinstance(kind, list | tuple) or not kind:
-        raise _no_kind(name, kind)
-    kind = [str(value) if isinstance(value, bool) else value for value in kind]
-    for value in kind:
+def distinct(name: str, given: Sequence[object]) -> tuple[str, ...]:
+    """The texts, if they differ."""
+    for value in given:
         if not isinstance(value, str):
-            raise ValueError(f"the values of {name} must be texts, got {checks.show(value)}")
-    if len(set(kind)) < len(kind):
-        raise ValueError(f"the values of {name} must differ, got {checks.show(kind)}")
-    return tuple(kind)
+            raise ValueError(f"{name} must be texts, got {checks.show(value)}")
+    if len(set(given)) < len(given):
+        raise ValueError(f"{name} must differ, got {checks.show(list(given))}")
+    return tuple(map(str, given))

@@ -29,7 +29,6 @@ one constant per model.
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -102,8 +101,10 @@ class Sums(Learned):
         fitted, models, count = part.rows(slice(start, None)), part.models, len(self.plays)
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
-        describe(part.x, models, self.features)
         decided = models >= 0
+        z = np.column_stack([part.x[decided], np.ones(decided.sum())])
+        found = np.stack([z != 0.0, z * z, z], axis=1)
+        self.features[:] = np.concatenate([self.features[None], found]).sum(axis=0)
         mine, reported = models[decided], models[hits]
         self.plays += np.bincount(mine, minlength=count)
         self.exposed += np.bincount(mine, part.exposed[decided], count)
@@ -121,22 +122,11 @@ class Sums(Learned):
 Counts = TypeVar("Counts", Sums, Delays)
 
 
-def copied(counts: Counts) -> Counts:
-    """A copy with arrays of its own."""
-    made = copy.copy(counts)
+def copied(counts: Counts, fresh: Counts) -> Counts:
+    """Fresh counts, with what others have counted; fresh ones may have more models."""
     for name, value in vars(counts).items():
-        setattr(made, name, value.copy())
-    return made
-
-
-def add_model(counts: Sums | Delays) -> None:
-    """Add a model that has no decisions."""
-    for name, value in vars(counts).items():
-        if name in PER_MODEL:
-            setattr(counts, name, np.concatenate([value, np.zeros_like(value[:1])]))
-
-
-PER_MODEL = ("gram", "moment", "asked", "plays", "hits", "exposed", "raw", "came", "risk", "early")
+        getattr(fresh, name)[tuple(map(slice, value.shape))] = value
+    return fresh
 
 
 class Weighed(NamedTuple):
@@ -254,31 +244,9 @@ def accumulate(
 
 
 @njit(cache=True)
-def describe(x: Floats, models: Indices, features: Floats) -> None:
-    """Add the decisions to the counts, squares and sums of the features, (3, d)."""
-    n, width = x.shape
-    for k in range(n):
-        if models[k] < 0:
-            continue
-        for u in range(width):
-            value = x[k, u]
-            features[0, u] += value != 0.0
-            features[1, u] += value * value
-            features[2, u] += value
-        for place in range(3):
-            features[place, width] += 1.0
-
-
 def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> Floats:
     """The prediction of each decision, (n,)."""
-    out: Floats = np.empty(len(x))
-    predict(x, models, theta, constant, out)
-    return out
-
-
-@njit(cache=True)
-def predict(x: Floats, models: Indices, theta: Floats, constant: float, out: Floats) -> None:
-    """Write the prediction of each decision to out (n,)."""
+    out = np.empty(len(x))
     width = x.shape[1]
     for k in range(len(x)):
         i = max(models[k], 0)
@@ -288,22 +256,14 @@ def predict(x: Floats, models: Indices, theta: Floats, constant: float, out: Flo
         if theta.shape[1] > width:
             total += theta[i, width]
         out[k] = total
+    return out
 
 
 def mirrored(lower: Floats) -> Floats:
-    """Lower triangles, made symmetric matrices in place; diagonals stay as they are."""
-    if lower.shape[-1] == lower.shape[-2]:
-        mirror(lower.reshape(-1, *lower.shape[-2:]))
-    return lower
-
-
-@njit(cache=True)
-def mirror(matrices: Floats) -> None:
-    """Write the lower triangles of matrices (n, d, d) to the upper ones."""
-    for i in range(len(matrices)):
-        for u in range(matrices.shape[1]):
-            for v in range(u):
-                matrices[i, v, u] = matrices[i, u, v]
+    """Symmetric matrices from lower triangles; diagonals stay as they are."""
+    if lower.shape[-1] < lower.shape[-2]:
+        return lower
+    return np.tril(lower) + np.tril(lower, -1).swapaxes(-1, -2)
 
 
 def clipped(outcomes: Floats) -> float:

@@ -73,9 +73,14 @@ def contrasts(
     for group in groups:
         places = slice(group.start, group.stop)
         change[places, places] -= average[places]
-    if spread.shape[2] == 1:
-        return theta @ change.T, spread[..., 0] @ (change * change).T
-    return theta @ change.T, np.stack([((change @ one) * change).sum(axis=1) for one in spread])
+    return theta @ change.T, variances(spread, change)
+
+
+def variances(spread: Floats, rows: Floats) -> Floats:
+    """X' C x of every model and row x, (M, n); spread: C, or its diagonal."""
+    if spread.shape[2] < spread.shape[1]:
+        return spread[..., 0] @ (rows * rows).T
+    return np.stack([((rows @ one) * rows).sum(axis=1) for one in spread])
 
 
 def weights(

@@ -8,18 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Indices, Ints
+from belated.core.arrays import Bools, Floats, Indices, Ints
 from belated.core.tree import Count, Entries, Learned
 from belated.linear.features import LARGEST
 
-UNDECIDED, OPEN, CLOSED = range(3)
-"""The status of a decision: it has begun; it has an action; its outcomes are not taken any more."""
 LATEST = 1e100
 """The largest time that a caller may say."""
 LARGEST_TOTAL = 1e40
 """The largest sum of the events of a decision."""
-COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known", "status"),)
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known"),)
 
 
 class Rows(Learned):
@@ -29,14 +26,13 @@ class Rows(Learned):
         base: the number of decisions that have left the log.
         count: the number of rows in use.
         x: features of the chosen action, without the constant.
-        model: that of the chosen action; -1 while there is none.
+        model: that of the chosen action; -1 while the decision has not acted.
         time: when the decision began.
         outcome: the sum of its events, less silence; 0 while nothing has reported.
         delay: of the first report; -1 while nothing has reported.
-        until: when it was closed; infinite while it is open.
+        until: when it was closed, so that its outcomes are not taken any more; infinite before.
         probability: of the chosen action; 0 if it was made elsewhere.
         known: the place of what was known of the probabilities, see `Policies`; -1 if nothing was.
-        status: UNDECIDED, OPEN or CLOSED.
     """
 
     base: Count
@@ -49,7 +45,6 @@ class Rows(Learned):
     until: Annotated[Floats, Entries("room", -LATEST, math.inf)]
     probability: Annotated[Floats, Entries("room", 0.0, 1.0)]
     known: Annotated[Indices, Entries("room", low=-1, high=checks.MOST)]
-    status: Annotated[Bytes, Entries("room", 0, CLOSED)]
 
     def __init__(self, width: int) -> None:
         self.base = self.count = 0
@@ -58,7 +53,6 @@ class Rows(Learned):
         self.time, self.outcome, self.delay, self.until, self.probability = (
             np.zeros(0) for _ in range(5)
         )
-        self.status = np.zeros(0, dtype=np.uint8)
 
     @property
     def end(self) -> int:
@@ -86,11 +80,15 @@ class Rows(Learned):
         """Write the features (width,) and the model of a decision that has begun."""
         k = number - self.base
         self.x[k], self.model[k], self.probability[k] = row, model, probability
-        self.status[k] = OPEN
 
     def closed(self, number: int) -> bool:
         """Whether outcomes of this decision are not taken any more."""
-        return number < self.base or self.status.item(number - self.base) == CLOSED
+        return number < self.base or self.until.item(number - self.base) < math.inf
+
+    def awaited(self) -> Bools:
+        """Which decisions have acted and are open, (n,)."""
+        n = self.count
+        return (self.model[:n] >= 0) & (self.until[:n] == math.inf)
 
     def ages(self, seen: int, now: float, unit: float) -> Floats:
         """The age of every decision at the last `observe`, in units; -1 if it began after that."""
@@ -101,12 +99,12 @@ class Rows(Learned):
 
     def open(self) -> Ints:
         """The numbers of the decisions that are open."""
-        return np.flatnonzero(self.status[: self.count] != CLOSED) + self.base
+        return np.flatnonzero(self.until[: self.count] == math.inf) + self.base
 
     def gone(self) -> int:
         """How many of the oldest rows are closed, if it is time to drop them; otherwise 0."""
-        still = np.flatnonzero(self.status[: self.count] != CLOSED)
-        gone = int(still[0]) if len(still) else self.count
+        still = self.open()
+        gone = int(still[0]) - self.base if len(still) else self.count
         return gone if gone >= 64 and gone >= self.count // 2 else 0
 
     def drop(self, gone: int) -> None:
@@ -119,10 +117,9 @@ class Rows(Learned):
         self.base, self.count = self.base + gone, left
 
     def check_learned(self) -> None:
-        """Check that rows in use are in the columns, and that decided ones have a model."""
-        n = self.count
-        if n > len(self.time) or (self.model[:n][self.status[:n] == OPEN] < 0).any():
-            raise ValueError("the log must hold its rows, and a model for each that has acted")
+        """Check that rows in use are in the columns."""
+        if self.count > len(self.time):
+            raise ValueError("the log must hold its rows")
 
 
 class Policies(Learned):

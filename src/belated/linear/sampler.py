@@ -31,13 +31,13 @@ from belated.linear import fit, life
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
-from belated.linear.features import LARGEST, Features, Scaling, unscaled
+from belated.linear.features import Features, Scaling, unscaled
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
 from belated.linear.model import Known, Model, available, drawn, every, mixed, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
-from belated.linear.rows import CLOSED, LATEST, OPEN, UNDECIDED, Policies, Rows
+from belated.linear.rows import LATEST, Policies, Rows
 from belated.sequences import Contest
 from belated.verdict import ActionRow, Verdict, varying, verdict
 
@@ -60,6 +60,9 @@ UNPLAYED = 1e-12
 """A lower bound of the probability of an action that floor and holdout do not play."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
+Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
+Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
+"""That of a reward."""
 
 
 class LinearSampler(Configured):
@@ -107,13 +110,13 @@ class LinearSampler(Configured):
     _batch: bool  # whether a batch has come since the last fit
     _seen: Count  # decisions made at the last observe
     _reserved: Count  # numbers that were kept for decisions made elsewhere, and not noted so far
-    _time: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # of the last observe
-    _clock: Annotated[float, Entries(low=-LATEST, high=LATEST)]  # the latest time of any call
+    _time: Time  # of the last observe
+    _clock: Time  # the latest time of any call
     _told: bool | None  # whether the caller has a clock; None before the first call
-    _calls: list[float]  # times of the first calls
+    _calls: list[Time]  # of the first calls
     _scaling: Scaling
     _retired: list[int]
-    _events: dict[int, dict[str, float]]  # of decisions with several events, or named ones
+    _events: dict[int, dict[str, Value]]  # of decisions with several events, or named ones
     _acting: dict[int, Notes]  # of episodes that have not acted
 
     def __init__(
@@ -149,17 +152,13 @@ class LinearSampler(Configured):
         self._rows = Rows(problem.width)
         self._policies = Policies(self._models)
         self._terms, self._followed, self._sequences = [], 0, np.zeros(0)
-        self._past = fit.Sums(self._models, d, diagonal=self._few_columns)
-        self._past_delays = Delays(self._models)
+        self._past, self._past_delays = self._no_sums(), Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
         self._tested = self._reports = self._late = self._seen = self._reserved = 0
         self._batch, self._told = False, None
         self._time = self._clock = -1.0
         self._calls, self._retired, self._events, self._acting = [], [], {}, {}
         self._scaling = unscaled(problem.features)
-        self._median_gap = 0, 1.0  # the number of calls, and the unit that follows from them
-        # Whether an observation is one row of numbers, which can be read quickly.
-        self._plain = not problem.shared and not isinstance(problem.features, Features)
 
     # Attributes of the agent
 
@@ -201,6 +200,9 @@ class LinearSampler(Configured):
         """Whether only diagonals are kept; of one feature there is nothing to leave out."""
         return self.diagonal and self.problem.width > 1
 
+    def _no_sums(self) -> fit.Sums:
+        return fit.Sums(self._models, self.problem.width + 1, diagonal=self._few_columns)
+
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
         return [int(number) for number in self._rows.open()]
@@ -231,7 +233,7 @@ class LinearSampler(Configured):
         if rng is not None:
             checks.generator("rng", rng)
         time = self._checked_time(now)
-        rows, raw = self._read(x)
+        rows, raw = self.problem.rows(x, self._scaling)
         models = available(self.problem, len(rows), among, self._retired)
         number = self._begin(time)
         shares = probabilities(self, self._known, rows, models)
@@ -265,23 +267,10 @@ class LinearSampler(Configured):
 
         Returns the observation for `decide`: a list of numbers as an array, already checked.
         """
-        rows, _ = self._read(x)
+        rows, _ = self.problem.rows(x, self._scaling)
         available(self.problem, len(rows), among, self._retired)
-        return rows[0].copy() if self._plain and x is not None else x
-
-    def _read(self, x: object) -> tuple[Floats, list[Floats]]:
-        """The features as rows (1, width) or (n, width), and named numbers before scaling."""
-        if self._plain and x is not None:
-            try:
-                given = np.asarray(x)
-            except (TypeError, ValueError):
-                pass
-            else:
-                if given.shape == (self.problem.width,) and given.dtype.kind in "fiub":
-                    row = given.astype(np.float64)
-                    if row.dot(row) <= LARGEST:  # so no number is larger, and none is missing
-                        return row[None], []
-        return self.problem.rows(x, self._scaling)
+        named = isinstance(self.problem.features, Features)
+        return x if x is None or named or self.problem.shared else rows[0]
 
     def _known_before(self, models: Ints, shares: Floats) -> int:
         """The place of what is known of the probabilities before the features are seen."""
@@ -328,8 +317,8 @@ class LinearSampler(Configured):
     def release(self, first: int, end: int) -> None:
         """Give up the numbers from `first` to `end` of which no decision was noted."""
         rows = self._rows
-        low, high = max(first - rows.base, 0), max(min(end, rows.end) - rows.base, 0)
-        unused = np.flatnonzero(rows.status[low:high] == UNDECIDED) + low + rows.base
+        unused = np.flatnonzero((rows.model < 0) & (rows.until == math.inf)) + rows.base
+        unused = unused[(unused >= first) & (unused < min(end, rows.end))]
         if len(unused):
             self._close(unused)
 
@@ -349,7 +338,7 @@ class LinearSampler(Configured):
             self._tick(self._checked_time(now))
             self._rows.time[number - self._rows.base] = now
             self._reserved -= 1
-        self._note(number, *self._read(x), action, probability)
+        self._note(number, *self.problem.rows(x, self._scaling), action, probability)
         self._acting.pop(number, None)
 
     # Time
@@ -379,12 +368,8 @@ class LinearSampler(Configured):
     @property
     def _unit(self) -> float:
         """The unit of ages: the median positive gap between the first calls."""
-        calls, unit = self._median_gap
-        if calls != len(self._calls):
-            gaps = np.diff(self._calls)
-            unit = float(np.median(gaps[gaps > 0.0])) if (gaps > 0.0).any() else 1.0
-            self._median_gap = len(self._calls), unit
-        return unit
+        gaps = np.diff(self._calls)
+        return float(np.median(gaps[gaps > 0.0])) if (gaps > 0.0).any() else 1.0
 
     # Outcomes
 
@@ -419,14 +404,13 @@ class LinearSampler(Configured):
         known[event] = record.value
         if len(known) > 1 or event != EVENT:
             self._events[number] = known
-        counted = before >= 0.0 and self._is_hit(rows.outcome.item(k))
-        rows.outcome[k] = math.fsum(known.values()) - (self.silence or 0.0)
+        outcome = math.fsum(known.values()) - (self.silence or 0.0)
+        if self.silence is None:
+            self._reports += before < 0.0
+        else:  # a sum that equals silence has not reported
+            self._reports += (outcome != 0.0) - (rows.outcome.item(k) != 0.0)
+        rows.outcome[k] = outcome
         rows.delay[k] = delay if before < 0.0 else min(before, delay)
-        self._reports += self._is_hit(rows.outcome.item(k)) - counted
-
-    def _is_hit(self, outcome: float) -> bool:
-        """Whether an outcome that has reported counts; one that equals silence does not."""
-        return self.silence is None or outcome != 0.0
 
     def _checked(self, records: Iterable[Reward]) -> tuple[dict[tuple[int, str], Reward], int]:
         """The records that say something new, and how many come too late to be used."""
@@ -449,7 +433,7 @@ class LinearSampler(Configured):
             if self._rows.closed(number):
                 late += 1
                 continue
-            if self._rows.status[number - self._rows.base] == UNDECIDED:
+            if self._rows.model[number - self._rows.base] < 0:
                 raise FeedbackError(
                     f"Reward of episode {number}: episode must be one that has acted"
                 )
@@ -493,7 +477,6 @@ class LinearSampler(Configured):
     def _close(self, numbers: Ints) -> None:
         """Close decisions; the oldest rows leave the log once half of it is closed."""
         rows = self._rows
-        rows.status[numbers - rows.base] = CLOSED
         rows.until[numbers - rows.base] = self._time
         for number in numbers.tolist():
             self._events.pop(number, None)
@@ -534,10 +517,9 @@ class LinearSampler(Configured):
                 level, fitted, variance = self._regressed(sums)
         self._known = self._summed_up(sums, level, fitted, variance)
         if self.close_at is not None and self._reports >= ENOUGH:
-            rows = self._rows
-            ripe = (weighed.exposed >= self.close_at) & (rows.status[: rows.count] == OPEN)
+            ripe = (weighed.exposed >= self.close_at) & self._rows.awaited()
             if ripe.any():
-                self._close(np.flatnonzero(ripe) + rows.base)
+                self._close(np.flatnonzero(ripe) + self._rows.base)
 
     @property
     def _counted(self) -> int:
@@ -555,7 +537,7 @@ class LinearSampler(Configured):
         rows, n = self._rows, self._rows.count
         x, models, outcome, hits = rows.x[:n], rows.model[:n], rows.outcome[:n], self._hits()
         if self.silence is None:
-            return fit.all_report(x, models, outcome, hits, rows.status[:n] == OPEN)
+            return fit.all_report(x, models, outcome, hits, rows.awaited())
         delays = self._delays(n)
         ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
         exposed = delays.at(delays.shares(), models, ages)
@@ -563,7 +545,7 @@ class LinearSampler(Configured):
 
     def _delays(self, end: int) -> Delays:
         """The counts of the delays of the past and of the rows before `end`."""
-        delays, rows = fit.copied(self._past_delays), self._rows
+        delays, rows = fit.copied(self._past_delays, Delays(self._models)), self._rows
         hits = np.flatnonzero(self._hits()[:end])
         ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
         delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages[hits])
@@ -576,7 +558,7 @@ class LinearSampler(Configured):
 
     def _sums(self, weighed: fit.Weighed, end: int) -> fit.Sums:
         """The sums over the past and the rows before `end`; rows before a change only count."""
-        sums, rows = fit.copied(self._past), self._rows
+        sums, rows = fit.copied(self._past, self._no_sums()), self._rows
         start = max(self._changed - rows.base, 0)
         sums.add(weighed.rows(slice(end)), self._hits()[:end], rows.outcome[:end], start)
         return sums
@@ -636,8 +618,8 @@ class LinearSampler(Configured):
         if self.reference is not None:
             given["reference"] = [*self.reference, 0.0]
         made = LinearSampler(**given)  # raises an error if there is no room
-        fit.add_model(self._past)
-        fit.add_model(self._past_delays)
+        self._past = fit.copied(self._past, made._past)
+        self._past_delays = fit.copied(self._past_delays, made._past_delays)
         self.problem, self.reference = made.problem, made.reference
         self._policies.table = np.pad(self._policies.table, ((0, 0), (0, 1)))
         self._policies.places.clear()
@@ -741,7 +723,8 @@ class LinearSampler(Configured):
             if known is not None:
                 x = sums.features[2] / max(sums.plays.sum(), 1.0)
                 mean = known.constant + known.theta @ x
-                error = known.sigma * np.sqrt(np.maximum(_forms(known.covariance, x), 0.0))
+                spread = life.variances(known.covariance, x[None])[:, 0]
+                error = known.sigma * np.sqrt(np.maximum(spread, 0.0))
             overall = (mean, error)
         return life.table(
             names,
@@ -849,7 +832,7 @@ class LinearSampler(Configured):
             contest.restore(self._sequences)
         new = slice(max(self._followed - rows.base, 0), rows.count)
         delay, ages = rows.delay[new], rows.ages(self._seen + self._reserved, self._time, 1.0)[new]
-        final = (rows.status[new] == CLOSED) | (ages >= window)
+        final = (rows.until[new] < math.inf) | (ages >= window)
         if self.silence is None:
             final |= delay >= 0.0
         end = int(np.argmin(final)) if not final.all() else len(final)
@@ -908,7 +891,8 @@ class LinearSampler(Configured):
             self.problem.check_observation(x)
         came = np.flatnonzero(log.came)
         came = came[np.argsort(log.reported[came], kind="stable")]
-        rewards = [_logged(log, int(number)) for number in came]
+        times = log.reported.tolist() if log.clocked else [None] * len(log)
+        rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came]
         place = 0
         for number, before in enumerate(np.searchsorted(log.reported[came], log.decided)):
             now = float(log.decided[number]) if log.clocked else None
@@ -917,7 +901,7 @@ class LinearSampler(Configured):
             self._begin(now)
             found = log.x[number : number + 1], list[Floats]()
             if observations is not None:
-                found = self._read(observations[number])
+                found = self.problem.rows(observations[number], self._scaling)
             chance = 0.0 if log.estimated else float(log.probabilities[number])
             self._note(number, *found, int(log.actions[number]), chance)
         self.observe(rewards[place:], log.until if log.clocked else None)
@@ -931,7 +915,7 @@ class LinearSampler(Configured):
         exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
         numbers = {
             "begun": self.made,
-            "open": int((self._rows.status == OPEN).sum()) + len(self._acting),
+            "open": int(self._rows.awaited().sum()) + len(self._acting),
             "reports": int(reports),
             "late": self._late,
             "exposed": exposed,
@@ -978,31 +962,14 @@ class LinearSampler(Configured):
             raise ValueError("known must hold places of policies")
         if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
             raise ValueError("numbers of decisions must be of ones that have begun")
-        if len(self._calls) > CALLS or not all(abs(t) <= LATEST for t in self._calls):
+        if len(self._calls) > CALLS:
             raise ValueError("times must be those of the first calls")
-        for number, known in self._events.items():
+        for number in self._events:
             if not rows.base <= number < rows.end or rows.closed(number):
                 raise ValueError(f"events must be of open decisions, got one of {number}")
-            if not all(abs(value) <= LARGEST_REWARD for value in known.values()):
-                raise ValueError("events must have values that a reward may have")
         for number in self._acting:
             if not rows.base <= number < rows.end:
                 raise ValueError(f"notes must be of decisions in the log, got {number}")
-
-
-def _logged(log: DecisionLog, number: int) -> Reward:
-    """The reward of a decision in a log."""
-    return Reward(
-        number, float(log.rewards[number]), at=float(log.reported[number]) if log.clocked else None
-    )
-
-
-def _forms(covariance: Floats, x: Floats) -> Floats:
-    """X' C x of every model, (M,)."""
-    if covariance.shape[2] < covariance.shape[1]:
-        return covariance[..., 0] @ (x * x)
-    found: Floats = np.einsum("u,iuv,v->i", x, covariance, x)
-    return found
 
 
 def _reference(given: object, problem: Choice) -> list[float]:

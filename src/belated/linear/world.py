@@ -35,29 +35,22 @@ class Visits:
     delays: Ints | None = None
 
     def __post_init__(self) -> None:
-        checks.fix(self, "means", frozen(checks.floats("means", self.means, "(K, A)", (2,))))
-        outcomes = checks.floats("outcomes", self.outcomes, "(K, A)", (2,))
-        checks.fix(self, "outcomes", frozen(self._shaped("outcomes", outcomes)))
+        arrays: dict[str, Any] = {
+            name: checks.floats(name, getattr(self, name), "(K, A)", (2,))
+            for name in ("means", "outcomes")
+        }
         if self.delays is not None:
-            delays = as_delays("delays", np.ravel(self.delays)).reshape(np.shape(self.delays))
-            checks.fix(self, "delays", frozen(self._shaped("delays", delays)))
+            delays = as_delays("delays", np.ravel(self.delays))
+            arrays["delays"] = delays.reshape(np.shape(self.delays))
         if self.features is not None:
-            features = checks.floats("features", self.features, "(K, d) or (K, A, d)", (2, 3))
-            axes = features.ndim - 1
-            if features.shape[:axes] != self.means.shape[:axes]:
-                raise ValueError(
-                    f"features must begin with the shape of means, {self.means.shape}, got "
-                    f"{features.shape}"
-                )
-            checks.fix(self, "features", frozen(features))
-
-    def _shaped(self, name: str, value: Any) -> Any:
-        """An array, if it has the shape of the means."""
-        if value.shape != self.means.shape:
-            raise ValueError(
-                f"{name} must have the shape of means, {self.means.shape}, got {value.shape}"
-            )
-        return value
+            shapes = "(K, d) or (K, A, d)"
+            arrays["features"] = checks.floats("features", self.features, shapes, (2, 3))
+        whole = arrays["means"].shape
+        for name, value in arrays.items():
+            axes = value.ndim - 1 if name == "features" else 2
+            if value.shape[:axes] != whole[:axes] or value.ndim < 2:
+                raise ValueError(f"{name} must have the shape of means, {whole}, got {value.shape}")
+            checks.fix(self, name, frozen(value))
 
     def at(self, episode: int) -> Floats | None:
         """The features of a visitor: (d,), (A, d) or None."""
