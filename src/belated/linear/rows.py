@@ -87,8 +87,8 @@ class Rows(Learned):
 
     def awaited(self) -> Bools:
         """Which decisions have acted and are open, (n,)."""
-        n = self.count
-        return (self.model[:n] >= 0) & (self.until[:n] == math.inf)
+        acted: Bools = self.model[: self.count] >= 0
+        return acted & (self.until[: self.count] == math.inf)
 
     def ages(self, seen: int, now: float, unit: float) -> Floats:
         """The age of every decision at the last `observe`, in units; -1 if it began after that."""

@@ -892,7 +892,7 @@ class LinearSampler(Configured):
         came = np.flatnonzero(log.came)
         came = came[np.argsort(log.reported[came], kind="stable")]
         times = log.reported.tolist() if log.clocked else [None] * len(log)
-        rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came]
+        rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came.tolist()]
         place = 0
         for number, before in enumerate(np.searchsorted(log.reported[came], log.decided)):
             now = float(log.decided[number]) if log.clocked else None

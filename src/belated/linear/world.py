@@ -49,7 +49,10 @@ class Visits:
         for name, value in arrays.items():
             axes = value.ndim - 1 if name == "features" else 2
             if value.shape[:axes] != whole[:axes] or value.ndim < 2:
-                raise ValueError(f"{name} must have the shape of means, {whole}, got {value.shape}")
+                how = "begin with" if name == "features" else "have"
+                raise ValueError(
+                    f"{name} must {how} the shape of means, {whole}, got {value.shape}"
+                )
             checks.fix(self, name, frozen(value))
 
     def at(self, episode: int) -> Floats | None:
