@@ -302,7 +302,7 @@ kind = "oppo"
 
 def test_help_shows_the_commands_of_the_service_beside_those_of_the_lab(capsys):
     _, out, _ = call(capsys, "--help")
-    service = ["serve", "warmup", "token", "extract", "warm", "export", "evaluate", "action"]
+    service = ["serve", "warmup", "token", "extract"]
     for name in ("run", "report", "list", *service):
         assert f" {name} " in out
     for name in service:

@@ -1,4 +1,4 @@
-"""The decision log as a table: its content, warm starts, and the evaluation of policies."""
+"""The decision log as a table: its content, replays, and the evaluation of policies."""
 
 import csv
 import io
@@ -8,13 +8,10 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-import tomli_w
 
 import belated as bl
-from belated import cli
-from belated.service import commands
-from belated.service.warm import columns_of, learn
-from serving import InProcess, Listening, config, learner, restored
+from belated.evaluation import DecisionLog
+from serving import InProcess, config, learner, restored
 
 MAIL = {
     "name": "mail",
@@ -85,7 +82,7 @@ def test_the_export_has_every_decision_with_what_came(tmp_path):
         assert row["low"] <= row["value"] <= row["high"]
 
 
-def test_an_evaluation_says_where_nothing_is_known(tmp_path, capsys):
+def test_an_evaluation_says_where_nothing_is_known(tmp_path):
     with InProcess(config(tmp_path, learners=[MAIL])) as client:
         for age in range(3):
             assert client.post(f"{BASE}/decide", json={"features": {"age": age}}).status_code == 200
@@ -93,59 +90,30 @@ def test_an_evaluation_says_where_nothing_is_known(tmp_path, capsys):
     assert told["policies"][0]["policy"] == "uniform"
     for row in told["policies"]:
         assert (row["value"], row["low"], row["high"]) == (None, None, None)
-    commands._print_evaluation(told)
-    assert "nothing is known of it" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_warm_start_is_the_replay_of_the_log(tmp_path, kind):
+def test_an_exported_log_is_replayed_by_a_fresh_agent_that_a_learner_starts_from(tmp_path):
     table = config(tmp_path, learners=[MAIL])
     with InProcess(table) as client:
         campaign(client)
         content = client.get(f"{BASE}/decisions?format=parquet").content
     frame = pl.read_parquet(io.BytesIO(content))
-    path = tmp_path / f"log.{kind}"
-    name = {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind]
-    getattr(frame, name)(path)
+    asked = frame.select(age="features.age", country="features.country").to_dicts()
+    columns = (frame[name].to_list() for name in ("action", "probability", "outcome"))
+    times = {name: frame[name].to_list() for name in ("decided", "reported")}
     warm = learner(table, "mail").fresh()
-    assert learn(warm, path) == 120
-    assert warm.begun == 120
-    assert not warm.open_episodes()
+    warm.replay(DecisionLog(*columns, **times), asked)
+    for number in warm.open_episodes():
+        warm.forget(number)
     live = restored(table, "mail")[0].runner.agent
     counts = [[(row.plays, row.reports) for row in agent.table()] for agent in (warm, live)]
     assert counts[0] == counts[1]
-    asked = {"age": 30, "country": "se"}
-    vectors = [agent._read(asked)[0] for agent in (warm, live)]
-    np.testing.assert_allclose(*vectors)  # numbers have the scale of the log
     bl.save(warm, tmp_path / "mail.belated")
     started = {k: v for k, v in MAIL.items() if k != "agent"}
     started |= {"name": "next", "start": str(tmp_path / "mail.belated")}
     with InProcess(config(tmp_path, learners=[started])) as client:
-        made = client.post("/v1/learners/next/decide", json={"features": asked}).json()
-        assert made["episode"] == 120
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "must have at least one decision"),
-        ("action,probability\n0,0.5\n", "must have a column reward; it has action, probability"),
-        ("name,probability,reward,age\nplain,0.5,1,3\n", "must have a column features.country"),
-        ("name,probability,reward,age,country\nx,0.5,1,3,dk\n", "action must be one of"),
-        ("name,probability,reward,age,country\nplain,0,1,3,dk\n", "probabilities must be above 0"),
-        ("name,probability,reward,age,country\nplain,1,much,3,dk\n", "outcome must be a finite"),
-        ("name,probability,reward,age,country\nplain,1,2,old,dk\n", "age must be a finite number"),
-        ("name,probability,reward,age,country,decided\nplain,1,2,3,dk,now\n", "decided: time must"),
-    ],
-)
-def test_a_bad_log_is_one_sentence(tmp_path, text, said):
-    path = tmp_path / "log.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=said):
-        learn(learner(config(tmp_path, learners=[MAIL]), "mail").fresh(), path)
-    (tmp_path / "serve.toml").touch()
-    with pytest.raises(ValueError, match=r"must end in \.csv"):
-        columns_of(tmp_path / "serve.toml")
+        told = {"features": {"age": 30, "country": "se"}}
+        assert client.post("/v1/learners/next/decide", json=told).json()["episode"] == 120
 
 
 def test_without_polars_parquet_is_refused_in_one_sentence(tmp_path, monkeypatch):
@@ -155,33 +123,6 @@ def test_without_polars_parquet_is_refused_in_one_sentence(tmp_path, monkeypatch
         assert (told.status_code, told.json()["field"]) == (422, "format")
         assert "pip install 'belated[lab]'" in told.json()["why"]
         assert client.get(f"{BASE}/decisions").status_code == 200
-
-
-def test_the_commands_export_evaluate_warm_and_change_actions(tmp_path, capsys):
-    table = config(tmp_path, learners=[MAIL])
-    run = cli.main
-    (tmp_path / "serve.toml").write_text(tomli_w.dumps(table))
-    with Listening(table) as server:
-        campaign(server, 40)
-        out = str(tmp_path / "live.csv")
-        assert run(["export", server.url, "mail", out]) == 0
-        assert run(["evaluate", server.url, "mail"]) == 0
-        assert "always question" in capsys.readouterr().out
-        assert run(["action", server.url, "mail", "add", "video"]) == 0
-        assert run(["action", server.url, "mail", "add", "video"]) == 0
-        assert run(["action", server.url, "mail", "retire", "plain"]) == 0
-        assert capsys.readouterr().out.splitlines() == [
-            "added: 2 video", "added before: 2 video", "retired: 0 plain"
-        ]  # fmt: skip
-        assert run(["action", server.url, "mail", "retire", "nothing"]) == 2
-        assert "the service says 404" in capsys.readouterr().err
-    config_file, stopped = str(tmp_path / "serve.toml"), str(tmp_path / "stopped.csv")
-    assert run(["export", config_file, "mail", stopped]) == 0
-    assert (tmp_path / "live.csv").read_text() == (tmp_path / "stopped.csv").read_text()
-    assert run(["evaluate", config_file, "mail"]) == 0
-    assert run(["warm", config_file, "mail", stopped, str(tmp_path / "warm.belated")]) == 0
-    assert "40 decisions" in capsys.readouterr().out
-    assert run(["export", config_file, "nobody", stopped]) == 2
 
 
 def test_decisions_of_episodes_that_were_begun_before_are_exported_too(tmp_path):

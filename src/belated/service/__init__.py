@@ -16,7 +16,7 @@ Around it:
 
     run, config, agents, commands    a server from its file, and the command line
     reading, report, metrics, page   reports for people and programs
-    export, warm                     the decision log as a table, and an agent trained on one
+    export                           the decision log as a table
 
 The tables are the truth, and the process is a cache that may die at any moment. Rows contain
 everything that their effect depends on: the time, random draws, and how much had been learned. So

@@ -1,4 +1,4 @@
-"""The decision log as a table, for analysts, warm starts and off-policy evaluation.
+"""The decision log as a table, for analysts, replays and off-policy evaluation.
 
 One row per decision, oldest first, whether its episode was begun in the same request or before:
 

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
@@ -20,14 +19,11 @@ from belated.service.config import POSTGRES, Config, LearnerConfig, demonstratio
 from belated.service.connection import Connection
 from belated.service.customers import visit
 from belated.service.decider import opened
-from belated.service.export import MOST, NEWEST, as_csv, as_parquet, evaluation
 from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
 from belated.service.recovery import TermsError
-from belated.service.report import look
 from belated.service.session import Session
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
-from belated.service.warm import learn
 
 SWITCH = 0.001
 """Seconds after which the thread that learns yields to the one that answers requests."""
@@ -87,28 +83,6 @@ def warm_up(path: Path | None) -> list[str]:
     for learner in config.learners:
         rehearse(learner.fresh())
     return [learner.name for learner in config.learners]
-
-
-def warm(path: Path, name: str, log: Path, out: Path) -> int:
-    """Write a fresh agent that has learned from a log to a file, for `start` of its learner."""
-    agent = _learner(path, name)[1].fresh()
-    learned = learn(agent, log)
-    saving.save(agent, out)
-    return learned
-
-
-def export(path: Path, name: str, out: Path) -> None:
-    """Write the decision log of a stopped learner to a file: CSV, or Parquet by its ending."""
-    write = as_parquet if out.suffix == ".parquet" else as_csv
-    with stopped(*_learner(path, name)) as session, out.open("wb") as file:
-        file.writelines(write(session))
-
-
-def evaluate(path: Path, name: str, newest: int = NEWEST) -> dict[str, Any]:
-    """Estimate the values of other policies from the log of a stopped learner."""
-    checks.integer("newest", newest, 2, MOST)
-    with stopped(*_learner(path, name)) as session:
-        return evaluation(session, look(session), newest)
 
 
 def extract(path: Path, name: str, out: Path) -> None:
