@@ -116,8 +116,8 @@ def test_what_docs_shows_names_every_answer(tmp_path):
     with InProcess(config(tmp_path, learners=[SHOP])) as client:
         paths = client.get("/openapi.json", timeout=LIMIT).json()["paths"]
     for path, model in (
-        ("decide", "Decided"),
-        ("episodes", "Begun"),
+        ("decide", "Done"),
+        ("episodes", "Done"),
         ("feedback", "Outcome"),
     ):
         answer = paths["/v1/learners/{name}/" + path]["post"]["responses"]["200"]

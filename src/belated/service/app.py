@@ -24,7 +24,6 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 import numpy as np
 
-from belated.core import checks
 from belated.service import export, metrics, openapi, page, wire
 from belated.service.gate import ANYBODY, Gate, Headers, Token, Verb
 from belated.service.learner import Learner
@@ -32,12 +31,8 @@ from belated.service.reading import described, open_episodes
 from belated.service.report import look, report
 from belated.service.session import Session
 from belated.service.tables import StorageError
-from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY, Refusal
+from belated.service.wire import PARAMETERS, Refusal
 
-FIXED = (
-    "the actions of this learner are fixed: its tables have one place per action from the "
-    "beginning on; linear_sampler, with a model per action, can add and retire them"
-)
 LONGEST_JSON = 100_000
 """The largest policy that is written as JSON, during which other requests wait."""
 MOST_DROPPED = 2**24
@@ -90,63 +85,50 @@ class Request:
     Attributes:
         service: the service.
         token: the rights of the client.
-        parts: the parameters in the path.
-        query: those after the question mark.
+        given: the parameters in the path and after the question mark.
         body: decoded, if the operation has one.
     """
 
     service: Service
     token: Token
-    parts: dict[str, str]
-    query: dict[str, str]
+    given: dict[str, Any]
     body: Any = None
 
     @property
     def learner(self) -> Learner:
         """The learner."""
-        return self.service.learners[self.parts["name"]]
+        return self.service.learners[self.given["name"]]
 
     @property
     def session(self) -> Session:
         """The session of the learner; raises `Refusal` while it does not run here."""
         return self.learner.opened()
 
-    @property
-    def episode(self) -> int:
-        """The episode of the path."""
-        return _whole("episode", self.parts["episode"], 0, LARGEST_WHOLE)
+    def form(self, *allowed: str) -> str:
+        """The wanted format; the first is the default."""
+        wanted = self.given.get("format", allowed[0])
+        if wanted not in allowed:
+            raise Refusal(f"format must be {' or '.join(allowed)}, got {wanted}", "format")
+        return str(wanted)
 
-    def whole(self, name: str, default: Any, low: int, high: int = LARGEST_WHOLE) -> Any:
-        """A whole number of the query."""
-        return _whole(name, self.query[name], low, high) if name in self.query else default
-
-    def choice(self, name: str, *allowed: str) -> str:
-        """One of these words of the query; the first is the default."""
-        text = self.query.get(name, allowed[0])
-        if text not in allowed:
-            why = f"{name} must be one of {', '.join(allowed)}, got {checks.show(text)}"
-            raise Refusal(why, name)
-        return text
-
-    def check_batch(self, name: str, items: list[Any]) -> None:
-        """Raise `Refusal` if a batch is too long. name: what its items are."""
-        most = self.learner.limits.batch
+    def batch(self, name: str) -> list[Any]:
+        """The items of a batch; raises `Refusal` if it is too long. name: what they are."""
+        items, most = getattr(self.body, name), self.learner.limits.batch
         if len(items) > most:
             why = f"a batch must have at most {most} {name}, got {len(items)}"
             raise Refusal(why, name, None, 413)
+        return list(items)
 
-
-def _whole(name: str, text: str, low: int, high: int) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,16}", text) or not low <= int(text) <= high:
-        why = f"{name} must be a whole number from {low} to {high}, got {checks.show(text)}"
-        raise Refusal(why, name)
-    return int(text)
+    async def look(self, function: Callable[..., Any], *more: Any) -> Any:
+        """What a function says of the session and of the agent at this moment."""
+        seen = await self.learner.ask(look)
+        return await asyncio.to_thread(function, self.session, seen, *more)
 
 
 async def begin(request: Request) -> Any:
     """Begin an episode. A retry with the same key returns the same episode."""
-    key = None if request.body is None else request.body.key
-    return wire.Begun(*await request.learner.ask(lambda session: session.begin(key), 0))
+    key = getattr(request.body, "key", None)
+    return await request.learner.ask(lambda session: session.begin(key), 0)
 
 
 async def decide(request: Request) -> Any:
@@ -156,29 +138,26 @@ async def decide(request: Request) -> Any:
     """
     body = request.body
     if body.episode is None:
-        if body.step is not None:
-            why = "step needs an episode; a learner of one step begins one here"
-            raise Refusal(why, "step")
         return (await _chosen(request, [body]))[0]
-    for name in ("features", "among", "key"):
-        if getattr(body, name) is not None:
-            raise Refusal(f"{name} must be left out beside an episode", name)
-    for name in ("step", "state"):
-        if getattr(body, name) is None:
-            raise Refusal(f"{name} is required", name)
+    for name in ("features", "among", "key", "step", "state"):
+        wanted = name in ("step", "state")
+        if (getattr(body, name) is not None) != wanted:
+            why = "is required" if wanted else "must be left out beside an episode"
+            raise Refusal(f"{name} {why}", name)
     asked = (body.episode, body.step, body.state)
     return await request.learner.ask(lambda session: session.decide(*asked), 1)
 
 
 async def decide_batch(request: Request) -> Any:
     """Make many decisions: all of them are made and stored, or none."""
-    asked = request.body.decisions
-    request.check_batch("decisions", asked)
-    return {"decisions": await _chosen(request, asked)}
+    return {"decisions": await _chosen(request, request.batch("decisions"))}
 
 
 async def _chosen(request: Request, asked: list[Any]) -> Any:
     for one in asked:
+        if one.episode is not None or one.step is not None:
+            why = "step needs an episode; a learner of one step begins one here"
+            raise Refusal(why, "step" if one.episode is None else "episode")
         if one.features is not None and one.state is not None:
             raise Refusal("a decision must have features or a state, got both", "state")
     return await request.learner.ask(lambda session: session.choose(asked), 0, decides=True)
@@ -186,17 +165,16 @@ async def _chosen(request: Request, asked: list[Any]) -> Any:
 
 async def policy(request: Request) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-    episode = request.episode
-    step, state = request.whole("step", None, 0), request.whole("state", None, 0)
-    form = request.choice("format", "json", "npy")
+    episode: int = request.given["episode"]
+    step, state = request.given.get("step"), request.given.get("state")
+    form = request.form("json", "npy")
     found = await request.learner.ask(lambda session: session.policy(episode))
     H, S, _ = found.shape
     if step is not None and step >= H:
         raise Refusal(f"step must be below {H}, got {step}", "step")
     if state is not None and (state >= S or step is None):
         raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
-    if step is not None:
-        found = found[step] if state is None else found[step, state]
+    found = found[tuple(place for place in (step, state) if place is not None)]
     if form == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)
@@ -209,49 +187,29 @@ async def policy(request: Request) -> Any:
 
 async def feedback(request: Request) -> Any:
     """Report one record. Records may arrive twice, late, and in any order."""
-    ask = request.learner.ask
-    (outcome,) = await ask(lambda session: session.feed([request.body]), 1, decides=True)
+    (outcome,) = await _fed(request, [request.body])
     return as_json(outcome, outcome.status)
 
 
 async def feedback_batch(request: Request) -> Any:
     """Report many records. Each has its own outcome; the valid ones are used."""
-    records = request.body.records
-    request.check_batch("records", records)
-    found = await request.learner.ask(
-        lambda session: session.feed(records), len(records), decides=bool(records)
-    )
-    return {"outcomes": found}
+    return {"outcomes": await _fed(request, request.batch("records"))}
+
+
+async def _fed(request: Request, records: list[Any]) -> Any:
+    ask, calls = request.learner.ask, len(records)
+    return await ask(lambda session: session.feed(records), calls, decides=calls > 0)
 
 
 async def forget(request: Request) -> Any:
     """Forget an episode: it will not report."""
-    episode = request.episode
-    return await request.learner.ask(lambda session: session.forget(episode), 1)
+    return await request.learner.ask(lambda session: session.forget(request.given["episode"]), 1)
 
 
 async def add_action(request: Request) -> Any:
     """Add an action to a running learner. An existing name changes nothing."""
-    wanted = None if request.body is None else request.body.name
-
-    def add(session: Session) -> wire.Action:
-        problem, agent = session.problem, session.runner.agent
-        if getattr(problem, "with_action", None) is None:
-            raise Refusal(FIXED, "action")
-        if wanted is not None and wanted in (problem.names or ()):
-            action = problem.index("action", wanted)
-            if action in agent.retired:
-                raise Refusal(f"{wanted} was retired; add it under another name", "action")
-            return wire.Action(action, wanted, changed=False)
-        try:
-            listed = problem.with_action(wanted).actions_listed
-        except ValueError as error:
-            raise Refusal(str(error), "action") from None
-        session.change(actions=listed)
-        action = session.problem.actions - 1
-        return wire.Action(action, session.problem.name(action), changed=True)
-
-    return await request.learner.ask(add, 1)
+    name = getattr(request.body, "name", None)
+    return await request.learner.ask(lambda session: session.add_action(name), 1)
 
 
 async def retire_action(request: Request) -> Any:
@@ -260,25 +218,8 @@ async def retire_action(request: Request) -> Any:
     A name may contain slashes. Where actions have names, a number means the action with this name,
     if there is one.
     """
-    action = request.parts["action"]
-
-    def retire(session: Session) -> wire.Action:
-        problem = session.problem
-        if getattr(problem, "index", None) is None:
-            raise Refusal(FIXED, "action")
-        numbered = action not in (problem.names or ()) and re.fullmatch("[0-9]{1,9}", action)
-        try:
-            number = problem.index("action", int(action) if numbered else action)
-        except ValueError as error:
-            raise Refusal(str(error), "action", "unknown") from None
-        changed = number not in getattr(session.runner.agent, "retired", ())
-        if changed:
-            session.change(retire=number)
-        return wire.Action(number, problem.name(number), changed)
-
-    if len(action) > LONGEST_KEY:
-        raise Refusal(f"action must have at most {LONGEST_KEY} characters", "action")
-    return await request.learner.ask(retire, 1)
+    action = request.given["action"]
+    return await request.learner.ask(lambda session: session.retire_action(action), 1)
 
 
 async def snapshot(request: Request) -> Any:
@@ -290,15 +231,12 @@ async def snapshot(request: Request) -> Any:
 
 async def status(request: Request) -> Any:
     """The status of a learner: counts, diagnostics, and recent episodes."""
-    seen = await request.learner.ask(look)
-    found = await asyncio.to_thread(described, request.session, seen)
-    return {**found, "note": request.learner.config.note}
+    return await request.look(described)
 
 
 async def report_(request: Request) -> Any:
     """The leading action, outcomes per day, delays, important features, and warnings."""
-    seen = await request.learner.ask(look)
-    return await asyncio.to_thread(report, request.session, seen)
+    return await request.look(report)
 
 
 async def decisions(request: Request) -> Any:
@@ -306,29 +244,23 @@ async def decisions(request: Request) -> Any:
 
     It contains the features of every visitor, so it needs the verb `admin`.
     """
-    session = request.session
-    if request.choice("format", "csv", "parquet") == "csv":
-        return Answer(export.as_csv(session), kind="text/csv; charset=utf-8")
-    try:
-        content = await asyncio.to_thread(export.as_parquet, session)
-    except ValueError as error:
-        raise Refusal(str(error), "format") from None
+    if request.form("csv", "parquet") == "csv":
+        return Answer(export.as_csv(request.session), kind="text/csv; charset=utf-8")
+    content = await asyncio.to_thread(export.as_parquet, request.session)
     return Answer(content, kind="application/vnd.apache.parquet")
 
 
 async def evaluation(request: Request) -> Any:
     """The estimated values of uniform play and of each action alone, from the decision log."""
-    newest = request.whole("newest", export.NEWEST, 2, export.MOST)
-    seen = await request.learner.ask(look)
     try:
-        return await asyncio.to_thread(export.evaluation, request.session, seen, newest)
+        return await request.look(export.evaluation, request.given.get("newest", export.NEWEST))
     except ValueError as error:
         raise Refusal(str(error)) from None
 
 
 async def episodes(request: Request) -> Any:
     """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
-    after, limit = request.whole("after", -1, -1), request.whole("limit", 100, 1, 1000)
+    after, limit = request.given.get("after", -1), request.given.get("limit", 100)
     return {"episodes": await asyncio.to_thread(open_episodes, request.session, after, limit)}
 
 
@@ -414,14 +346,25 @@ class Operation:
         except RecursionError:
             raise Refusal("a body must not be nested so deeply", "body") from None
 
+    def parameters(self, texts: dict[str, str]) -> dict[str, Any]:
+        """The parameters of a request by name; raises `Refusal` that names a wrong one."""
+        found = {}
+        for name, text in texts.items():
+            if name in self.query or f"{{{name}}}" in self.path:
+                try:
+                    found[name] = msgspec.convert(text, PARAMETERS[name], strict=False)
+                except msgspec.ValidationError as error:
+                    raise Refusal(f"{name}: {error}", name) from None
+        return found
+
 
 L = "/v1/learners/{name}"
 OPERATIONS = (
-    Operation("POST", f"{L}/decide", decide, "begin", "decide", wire.DecideBody, wire.Decided,
+    Operation("POST", f"{L}/decide", decide, "begin", "decide", wire.Asked, wire.Done,
               (409, 410)),
     Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide", wire.DecideBatchBody,
-              dict[Literal["decisions"], list[wire.Decided]], (409,)),
-    Operation("POST", f"{L}/episodes", begin, "begin", "decide", wire.KeyBody | None, wire.Begun,
+              dict[Literal["decisions"], list[wire.Done]], (409,)),
+    Operation("POST", f"{L}/episodes", begin, "begin", "decide", wire.KeyBody | None, wire.Done,
               (409,), is_optional=True),
     Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", statuses=(410,),
               query=("step", "state", "format")),
@@ -432,9 +375,9 @@ OPERATIONS = (
     Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback",
               answer=wire.Outcome),
     Operation("POST", f"{L}/actions", add_action, "admin", "operation", wire.ActionBody | None,
-              wire.Action, is_optional=True),
+              wire.Done, is_optional=True),
     Operation("DELETE", f"{L}/actions/{{action}}", retire_action, "admin", "operation",
-              answer=wire.Action),
+              answer=wire.Done),
     Operation("POST", f"{L}/snapshot", snapshot, "admin", "operation", good=202),
     Operation("GET", L, status, "read", "learners"),
     Operation("GET", f"{L}/report", report_, "read", "learners"),
@@ -529,7 +472,8 @@ class Service:
         if "name" in parts and parts["name"] not in self.learners:
             raise Refusal("there is no such learner", outcome="unknown")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        request = Request(self, token, parts, query, operation.decoded(body))
+        given = operation.parameters({**query, **parts})
+        request = Request(self, token, given, operation.decoded(body))
         found = await operation.function(request)
         return found if isinstance(found, Answer) else as_json(found)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from belated.core.records import Decision
@@ -27,7 +27,7 @@ from belated.service.recovery import as_made
 from belated.service.runner import AgentRunner, requests
 from belated.service.session import EpisodeState, Session
 from belated.service.tables import StorageError, Tables, lock_of
-from belated.service.wire import Asked, Decided, Refusal
+from belated.service.wire import Asked, Done, Refusal
 
 BLOCK = 1000
 """The number of numbers that a decider leases at once."""
@@ -140,9 +140,9 @@ class Holder(Session):
             pass
         return found
 
-    def change(self, actions: Any = None, retire: int | None = None) -> None:
+    def change(self, wanted: Callable[[], dict[str, Any]]) -> None:
         """See `Session`: no decision after the answer is made from an older model."""
-        super().change(actions, retire)
+        super().change(wanted)
         if self.shared or self._published[0]:
             self._publish()
 
@@ -302,7 +302,7 @@ class Decider(Session):
                 self._lease(0)
         return bool(free)
 
-    def choose(self, asked: Sequence[Asked]) -> list[Decided]:
+    def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """See `Session`."""
         if self.runner.agent.model is None:
             raise Refusal(NO_MODEL, None, None, 503, PUBLISHED, self.address)

@@ -33,12 +33,13 @@ from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
 from belated.service.report import AgentSummary, Unit, silence_of, unit_of
 from belated.service.session import Session
+from belated.service.wire import Refusal
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CHUNK = 1_000
 """The number of decisions that are written at once."""
-NEWEST, MOST = 20_000, 1_000_000
-"""The number of newest decisions that are evaluated: by default, and at most."""
+NEWEST = 20_000
+"""The number of newest decisions that are evaluated by default."""
 SAMPLES = 50
 """The number of bootstrap samples."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
@@ -146,11 +147,11 @@ def _plain(value: Any) -> Any:
 
 
 def as_parquet(session: Session) -> Iterator[bytes]:
-    """The table as Parquet; `ValueError` without polars."""
+    """The table as Parquet; `Refusal` without polars."""
     try:
         import polars as pl  # noqa: PLC0415 - the service does not need it
     except ModuleNotFoundError:
-        raise ValueError(NEEDS_POLARS) from None
+        raise Refusal(NEEDS_POLARS, "format") from None
     kinds = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
     schema = {name: kinds[kind] for name, kind in columns(session.problem).items()}
     pages = [pl.DataFrame(p, schema, orient="row", strict=False) for p in decisions(session)]

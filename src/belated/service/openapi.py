@@ -10,15 +10,12 @@ from typing import Any
 import msgspec
 
 from belated import __version__
-from belated.service.export import MOST
-from belated.service.wire import LARGEST_WHOLE, LONGEST_KEY, Refused
+from belated.service.wire import PARAMETERS, Refused
 
 COMMON = (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
 """The statuses of refusals that every operation on a learner may have."""
 PLAIN = (401, 403, 421, 503)
 """Those of operations on the whole service."""
-LONGEST_NAME = 63
-"""The largest number of characters of the name of a learner."""
 EXAMPLES = {
     "reward": {
         "summary": "a reward of a decision, by its key",
@@ -32,23 +29,12 @@ EXAMPLES = {
     },
     "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
 }
-WHOLE = {"type": "integer", "minimum": 0, "maximum": LARGEST_WHOLE}
-PARAMETERS: dict[str, Any] = {
-    "name": {"type": "string", "maxLength": LONGEST_NAME},
-    "episode": WHOLE,
-    "action": {"type": "string", "maxLength": LONGEST_KEY},
-    "step": WHOLE,
-    "state": WHOLE,
-    "after": {**WHOLE, "minimum": -1},
-    "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
-    "newest": {"type": "integer", "minimum": 2, "maximum": MOST},
-    "format": {"type": "string", "enum": ["json", "npy"]},
-}
 
 
 def description(operations: Sequence[Any]) -> dict[str, Any]:
     """The whole description."""
-    kinds = dict.fromkeys(k for one in operations for k in (one.body, one.answer, Refused) if k)
+    types = [k for one in operations for k in (one.body, one.answer) if k is not None]
+    kinds = dict.fromkeys([*types, Refused, *PARAMETERS.values()])
     found, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
@@ -69,14 +55,10 @@ def description(operations: Sequence[Any]) -> dict[str, Any]:
 def _described(one: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
     """One operation. schemas: of the types of bodies."""
     parameters = [
-        {"name": n, "in": "path", "required": True, "schema": PARAMETERS[n]}
-        for n in re.findall(r"\{(\w+)", one.path)
+        {"name": n, "in": place, "schema": schemas[PARAMETERS[n]], "required": place == "path"}
+        for place, names in (("path", re.findall(r"\{(\w+)", one.path)), ("query", one.query))
+        for n in names
     ]
-    for name in one.query:
-        schema = PARAMETERS[name]
-        if one.path.endswith("/decisions"):
-            schema = {"type": "string", "enum": ["csv", "parquet"]}
-        parameters.append({"name": name, "in": "query", "schema": schema})
     good: dict[str, Any] = {"description": "success"}
     if one.answer is not None:
         good["content"] = {"application/json": {"schema": schemas[one.answer]}}

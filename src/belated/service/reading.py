@@ -185,6 +185,7 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
         "delays": [count or 0 for count in delays],
         "arrivals": [{"minute": minute, **told} for minute, told in session.arrivals],
         "now": session.clock(),
+        "note": config.note,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from belated.core import checks, saving
 from belated.core.contract import Agent, check_is_agent
 from belated.service.config import LearnerConfig
-from belated.service.runner import SETTINGS, AgentRunner, requests
+from belated.service.runner import NO_CHANGE, SETTINGS, AgentRunner, requests
 from belated.service.tables import Tables
 
 WAY_OUT = (
@@ -114,12 +114,12 @@ def wanted(agent: Any, given: Any) -> dict[str, Any] | None:
     elif isinstance(before, int) and isinstance(listed, int):
         listed = max(before, listed)
     if listed == before:
-        return {"actions": None, "retire": None, "settings": settings} if settings else None
+        return {**NO_CHANGE, "settings": settings} if settings else None
     try:
         agent.problem.with_actions(listed)
     except ValueError as error:
         raise TermsError(f"{error}; {WAY_OUT}") from None
-    return {"actions": listed, "retire": None, "settings": settings}
+    return {**NO_CHANGE, "actions": listed, "settings": settings}
 
 
 def _check_same(made: dict[str, Any], now: dict[str, Any]) -> None:

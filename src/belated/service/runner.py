@@ -108,7 +108,7 @@ class AgentRunner:
 
     def change(self, body: Mapping[str, Any]) -> None:
         """Change actions or settings; `ValueError`, and no change, if that is impossible."""
-        agent, actions, retire, settings = self.agent, *map(body.get, CHANGES)
+        agent, actions, retire, settings = self.agent, *map(body.get, NO_CHANGE)
         wanted = {"add_action": actions, "retire": retire, "change": actions or settings or None}
         for name, asked in wanted.items():
             if asked is not None and not hasattr(agent, name):
@@ -254,7 +254,8 @@ class AgentRunner:
             raise ValueError(f"episode {number} of the tables began as episode {found}")
 
 
-CHANGES = ("actions", "retire", "settings")
+NO_CHANGE: dict[str, Any] = {"actions": None, "retire": None, "settings": {}}
+"""A change of an agent that changes nothing: all future actions, one to retire, and settings."""
 STATEMENTS = {
     "begun": (
         "SELECT e.seq, e.number, e.version, e.began, e.policy, e.model, d.observation, d.allowed, "

@@ -26,12 +26,24 @@ from belated.core.records import Episode
 from belated.linear.reward import Reward
 from belated.service.config import LearnerConfig
 from belated.service.recovery import newest, restore, wanted
-from belated.service.runner import DEFAULT, NO_EVENT, OUTCOMES, AgentRunner, OutcomeRow, digest
+from belated.service.runner import (
+    DEFAULT,
+    NO_CHANGE,
+    NO_EVENT,
+    OUTCOMES,
+    AgentRunner,
+    OutcomeRow,
+    digest,
+)
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Decided, End, Outcome, Reader, Refusal, seconds
+from belated.service.wire import Asked, Done, End, Outcome, Reader, Refusal, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
+FIXED = (
+    "the actions of this learner are fixed: its tables have one place per action from the "
+    "beginning on; linear_sampler, with a model per action, can add and retire them"
+)
 OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 WAITED = "it happened after the deadline, or does not say when, and the default is learned"
@@ -342,8 +354,8 @@ class Session:
 
     # Decisions.
 
-    def begin(self, key: str | None) -> tuple[int, bool]:
-        """Begin an episode, or find that of a known key. Returns whether it is new."""
+    def begin(self, key: str | None) -> Done:
+        """Begin an episode, or find that of a known key."""
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES)
         for number, policy in self.db.all(
@@ -352,7 +364,7 @@ class Session:
             if policy is None:
                 why = f"key {key!r} is that of a decision, which began and decided at once"
                 raise Refusal(why, "key", "conflict")
-            return number, False
+            return Done(number, created=False)
         self.expire()
         self._check_open(1)
         version = self.runner.version
@@ -362,7 +374,7 @@ class Session:
         self._insert("episodes", (number, key, self._number(), version, self.now, mark, None))
         self._begun(number, 1)
         self.count("begun")
-        return number, True
+        return Done(number, created=True)
 
     def _begun(self, first: int, more: int) -> None:
         """Note that episodes have begun, which may close others."""
@@ -375,7 +387,7 @@ class Session:
             why = f"{self._most_open} episodes are open; close some, or set a deadline"
             raise Refusal(why, outcome=None, status=429, retry=10)
 
-    def choose(self, asked: Sequence[Asked]) -> list[Decided]:
+    def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """Decide in new episodes of one step: all of them, or none.
 
         A known key returns its decision again, if it asks the same.
@@ -410,12 +422,12 @@ class Session:
         }
         return [known[one.key] if one.key in known else next(made) for one in asked]
 
-    def _decided(self, number: int, action: int, probability: float, *, created: bool) -> Decided:
+    def _decided(self, number: int, action: int, probability: float, *, created: bool) -> Done:
         names = getattr(self.problem, "names", None)
         name = msgspec.UNSET if names is None else names[action]
-        return Decided(number, 0, action, probability, name, created)
+        return Done(number, 0, action, probability, name, created)
 
-    def _choose_new(self, asked: Sequence[Asked]) -> list[Decided] | None:
+    def _choose_new(self, asked: Sequence[Asked]) -> list[Done] | None:
         """Decide; None, and nothing has changed, if another process has used one of the keys."""
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self.expire()
@@ -443,7 +455,7 @@ class Session:
             decisions.append((number, 0, *given, action, chance, holdout, now))
             answers.append(self._decided(number, action, chance, created=True))
         self._insert("decisions", *decisions)
-        self._begun(answers[0].episode, len(asked))
+        self._begun(numbers[0], len(asked))
         self.count("decided", len(asked))
         return answers
 
@@ -464,7 +476,7 @@ class Session:
             raise Refusal(f"{where}{X.sub(one.field, str(error))}", field) from None
         return one.observation if found is None else found
 
-    def decide(self, episode: int, step: int, state: int) -> Decided:
+    def decide(self, episode: int, step: int, state: int) -> Done:
         """Draw an action, or repeat the earlier one."""
         problem = self.problem
         if problem.states is None:
@@ -483,7 +495,7 @@ class Session:
             if before != state:
                 why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
                 raise Refusal(why, "state", "conflict")
-            return Decided(episode, step, action, float(row[0, 0, action]))
+            return Done(episode, step, action, float(row[0, 0, action]))
         drawn, chance = Episode(episode, row).act(0, 0, self._rng)
         made = (int(drawn), float(chance))
         self._insert("decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now))
@@ -493,7 +505,7 @@ class Session:
         self._hear(found, rows)
         self._write([found], rows)
         self.count("decided")
-        return Decided(episode, step, *made)
+        return Done(episode, step, *made)
 
     def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
@@ -722,12 +734,43 @@ class Session:
 
     # Changes and snapshots.
 
-    def change(self, actions: Any = None, retire: int | None = None) -> None:
-        """Change the actions. actions: all future ones. retire: the number of one."""
+    def add_action(self, name: str | None) -> Done:
+        """Add an action; a known name changes nothing."""
+        problem = self._changeable
+        known = name is not None and name in (problem.names or ())
+        action = problem.index("action", name) if known else problem.actions
+        if action in self.runner.agent.retired:
+            raise Refusal(f"{name} was retired; add it under another name", "action")
+        if not known:
+            self.change(lambda: {"actions": problem.with_action(name).actions_listed})
+        return Done(action=action, name=self.problem.name(action), changed=not known)
+
+    def retire_action(self, action: str) -> Done:
+        """Retire an action by its name, or by its number if none has this name."""
+        problem = self._changeable
+        numbered = action not in (problem.names or ()) and re.fullmatch("[0-9]{1,9}", action)
+        try:
+            number = problem.index("action", int(action) if numbered else action)
+        except ValueError as error:
+            raise Refusal(str(error), "action", "unknown") from None
+        changed = number not in getattr(self.runner.agent, "retired", ())
+        if changed:
+            self.change(lambda: {"retire": number})
+        return Done(action=number, name=problem.name(number), changed=changed)
+
+    @property
+    def _changeable(self) -> Any:
+        """The problem, if its actions may change."""
+        if not hasattr(self.problem, "with_action"):
+            raise Refusal(FIXED, "action")
+        return self.problem
+
+    def change(self, wanted: Callable[[], dict[str, Any]]) -> None:
+        """Change the actions. wanted: what to change, see `AgentRunner.change`."""
         self.expire()
         version = self.runner.version
-        body = {"actions": actions, "retire": retire, "settings": {}}
         try:
+            body = {**NO_CHANGE, **wanted()}
             self.runner.change(body)
         except ValueError as error:
             raise Refusal(str(error), "action") from None

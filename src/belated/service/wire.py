@@ -57,6 +57,18 @@ STATUS = {
 """The HTTP status of the outcomes of a record."""
 Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
+PARAMETERS: dict[str, Any] = {
+    "name": Annotated[str, Meta(max_length=63)],
+    "episode": Whole,
+    "action": Annotated[str, Meta(max_length=LONGEST_KEY)],
+    "step": Whole,
+    "state": Whole,
+    "after": Annotated[int, Meta(ge=-1, le=LARGEST_WHOLE)],
+    "limit": Annotated[int, Meta(ge=1, le=1000)],
+    "newest": Annotated[int, Meta(ge=2, le=1_000_000)],
+    "format": Literal["json", "npy", "csv", "parquet"],
+}
+"""The types of parameters in paths and after the question mark."""
 
 
 class Refusal(Exception):
@@ -91,9 +103,16 @@ class KeyBody(Struct, forbid_unknown_fields=True):
     key: Text | None = None
 
 
-class Asked(Struct, forbid_unknown_fields=True):
-    """A request for a decision of a learner of one step.
+class ActionBody(Struct, forbid_unknown_fields=True):
+    """An action to add. name: required if and only if actions have names."""
 
+    name: Text | None = None
+
+
+class Asked(Struct, forbid_unknown_fields=True):
+    """A request for a decision in an episode, or in a new one.
+
+    episode, step, state: of an episode that has begun. Without an episode, one of one step begins.
     features: of the visitor, or one row per action; named ones as a table. state: in place of
     features, for a learner with states. among: the allowed actions, by number or name. key: your
     own key; the same key again returns the same decision.
@@ -103,6 +122,8 @@ class Asked(Struct, forbid_unknown_fields=True):
     state: Whole | None = None
     among: list[int | str] | None = None
     key: Text | None = None
+    episode: Whole | None = None
+    step: Whole | None = None
 
     @property
     def observation(self) -> Any:
@@ -113,16 +134,6 @@ class Asked(Struct, forbid_unknown_fields=True):
     def field(self) -> str:
         """The name of the observation."""
         return "features" if self.state is None else "state"
-
-
-class DecideBody(Asked):
-    """A request for a decision in an episode, or in a new one.
-
-    episode, step, state: of an episode that has begun. Without an episode, one of one step begins.
-    """
-
-    episode: Whole | None = None
-    step: Whole | None = None
 
 
 class DecideBatchBody(Struct, forbid_unknown_fields=True):
@@ -137,39 +148,21 @@ class FeedbackBatchBody(Struct, forbid_unknown_fields=True):
     records: list[Any]
 
 
-class ActionBody(Struct, forbid_unknown_fields=True):
-    """An action to add. name: required if and only if actions have names."""
+class Done(Struct):
+    """An episode that has begun, a decision in one, or an action that was added or retired.
 
-    name: Text | None = None
-
-
-class Action(Struct):
-    """An action. changed: False if nothing has changed."""
-
-    action: int
-    name: str
-    changed: bool
-
-
-class Begun(Struct):
-    """An episode. created: False if the key was used before."""
-
-    episode: int
-    created: bool
-
-
-class Decided(Struct):
-    """An action and the probability with which it was drawn.
-
-    name: the name of the action, if actions have names. created: False if the key was used before.
+    step: of the decision. probability: with which the action was drawn. name: of the action, if
+    actions have names. created: False if the key was used before. changed: False if the action was
+    added or retired before.
     """
 
-    episode: int
-    step: int
-    action: int
-    probability: float
+    episode: int | UnsetType = UNSET
+    step: int | UnsetType = UNSET
+    action: int | UnsetType = UNSET
+    probability: float | UnsetType = UNSET
     name: str | UnsetType = UNSET
     created: bool | UnsetType = UNSET
+    changed: bool | UnsetType = UNSET
 
 
 class Outcome(Struct):
