@@ -129,7 +129,7 @@ def test_any_other_change_is_refused_with_the_way_out(tmp_path, change, said):
 
 
 def test_a_holdout_needs_an_agent_that_plays_one(tmp_path):
-    with pytest.raises(ValueError, match="holdout needs an agent that plays one"):
+    with pytest.raises(ValueError, match=r"holdout = 0\.1: unknown key"):
         from_table(config(tmp_path, learners=[{
             "name": "shop", "problem": {"states": 1, "actions": 2, "horizon": 1}, "holdout": 0.1
         }]))  # fmt: skip

@@ -13,18 +13,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from belated.config import AGENTS, DECIDERS
 from belated.config.part import Part, read
-from belated.config.registry import Registry, accepted, check, make, structured
+from belated.config.registry import Registry, check, make, structured
 from belated.core import checks, saving
-from belated.core.contract import Agent
+from belated.core.contract import Agent, check_fresh
 from belated.core.records import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
-from belated.service import agents
-from belated.service.gate import EVERY, Token
+from belated.service.gate import EVERY, Token, listed, text
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -134,82 +134,65 @@ class LearnerConfig:
                 f"got {checks.show(self.name)}"
             )
         if self.note is not None:
-            _text("note", self.note)
+            text("note", self.note)
         checks.choice("information", self.information, ("bandit", "full"))
         if self.holdout is not None:
-            checks.fix(self, "agent", self._with_holdout())
-        check("agent", self.agent, agents.registry(self.problem))
-        self._check_deadline()
+            if self.start is not None or "holdout" in self.agent.values:
+                raise ValueError("holdout must be given once, and for an agent, not a start")
+            checks.fix(self, "agent", self.agent.replaced("holdout", self.holdout))
+        check("agent", self.agent, _registry(self.problem))
         self._check_rewards()
-        checks.fix(self, "timed", self.deadline_seconds is not None)
-        deadline = self.deadline_seconds if self.timed else self.deadline_episodes
-        checks.fix(self, "deadline", deadline)
-        if deadline is not None:
-            checks.fix(self, "limit", deadline + (self.grace or 0))
-
-    def _with_holdout(self) -> Part:
-        """The agent with the learner's holdout."""
-        share = checks.real("holdout", self.holdout, 0.0, 1.0)
-        kinds = agents.registry(self.problem).kinds
-        able = [name for name, maker in kinds.items() if "holdout" in accepted(maker)]
-        if self.start is not None or self.agent.kind not in able:
-            raise ValueError(
-                "holdout needs an agent that plays one, "
-                f"{' or '.join(able) or 'linear_sampler of a learner with actions'}, "
-                f"got {self.agent.kind if self.start is None else 'start'!r}"
-            )
-        if "holdout" in self.agent.values:
-            raise ValueError("holdout must be given once, got one of the agent too")
-        return self.agent.replaced("holdout", share)
+        self._check_deadline()
 
     def _check_deadline(self) -> None:
         seconds, episodes = self.deadline_seconds, self.deadline_episodes
         if seconds is not None and episodes is not None:
             raise ValueError("deadline_seconds must be left out beside deadline_episodes, got both")
+        deadline: float | None = None
         if seconds is not None:
-            checks.fix(self, "deadline_seconds", checks.real("deadline_seconds", seconds, 0.0))
-        if episodes is not None:
-            checks.integer("deadline_episodes", episodes, 0)
-        for name in ("default", "default_reward", "grace"):
-            if getattr(self, name) is not None and seconds is None and episodes is None:
+            deadline = checks.real("deadline_seconds", seconds, 0.0)
+        elif episodes is not None:
+            deadline = checks.integer("deadline_episodes", episodes, 0)
+        for name in ("default", "grace"):
+            if getattr(self, name) is not None and deadline is None:
                 raise ValueError(f"{name} needs a deadline_seconds or deadline_episodes")
-        if self.grace is None and self.decides and seconds is not None:
-            checks.fix(self, "grace", NIGHT)
-        if self.grace is None:
-            return
-        if seconds is None:
-            checks.integer("grace", self.grace, 1)
-            if self.default is not None or self.default_reward is not None:
+        grace, timed = self.grace, seconds is not None
+        if grace is None and self.decides and timed:
+            grace = NIGHT
+        elif grace is not None and timed:
+            grace = checks.real("grace", grace, 0.0, above=not self.decides) or None
+        elif grace is not None:
+            checks.integer("grace", grace, 1)
+            if self.default is not None:
                 raise ValueError(
                     "grace must be left out beside a default: without a clock, what happened in "
                     "time and comes later cannot be told from what is late (see deadline_seconds)"
                 )
-        else:
-            grace = checks.real("grace", self.grace, 0.0, above=not self.decides)
-            checks.fix(self, "grace", grace or None)
+        limit = None if deadline is None else deadline + (grace or 0)
+        known = {"grace": grace, "timed": timed, "deadline": deadline, "limit": limit}
+        for name, value in known.items():
+            checks.fix(self, name, value)
 
     def _check_rewards(self) -> None:
-        if self.default is not None:
-            checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
         checks.flag("clip", self.clip)
+        for name in ("clip", "default_reward"):
+            if getattr(self, name) not in (None, False) and self.rewards is None:
+                raise ValueError(f"{name} needs rewards = [low, high]")
         if self.rewards is not None:
             scale = Scale.of("rewards", self.rewards, clip=self.clip)
             checks.fix(self, "scale", scale)
             checks.fix(self, "rewards", (scale.low, scale.high))
-        for name in ("clip", "default_reward"):
-            if getattr(self, name) not in (None, False) and self.rewards is None:
-                raise ValueError(f"{name} needs rewards = [low, high]")
+            if self.default_reward is not None:
+                if self.default is not None:
+                    raise ValueError("default_reward must be left out beside a default, got both")
+                silent = checks.real("default_reward", self.default_reward, *self.rewards)
+                checks.fix(self, "default", float(scale.costs("default_reward", silent)))
+        if self.default is not None:
+            checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
         checks.real("window", self.window or 0.0, 0.0)
         checks.fix(self, "range", Contest(2, range=self.range).range)
         if not self.decides and (self.window, self.range) != (None, None):
             raise ValueError("window and range must be left out of a learner with states")
-        if self.default_reward is not None and self.scale is not None:
-            if self.default is not None:
-                raise ValueError("default_reward must be left out beside a default, got both")
-            reward = checks.real(
-                "default_reward", self.default_reward, self.scale.low, self.scale.high
-            )
-            checks.fix(self, "default", float(self.scale.costs("default_reward", reward)))
 
     @property
     def decides(self) -> bool:
@@ -217,12 +200,29 @@ class LearnerConfig:
         return getattr(self.problem, "states", 1) is None
 
     def fresh(self) -> Agent:
-        """A fresh agent."""
-        given: Any = (self.problem, self.information)
-        key = f"learner {self.name}"
+        """A fresh agent, or the one of the file, that fits the problem and can be saved."""
+        problem, key = self.problem, f"learner {self.name}: {'start' if self.start else 'agent'}"
         if self.start is not None:
-            return agents.loaded(f"{key}: start", self.start, *given)
-        return agents.made(f"{key}: agent", self.agent, *given)
+            agent: Agent = saving.load(self.start)
+            if waiting := agent.open_episodes():
+                raise ValueError(
+                    f"{key} must be an agent without open episodes (forget them first), got one "
+                    f"with {len(waiting)}, the oldest being {waiting[0]}"
+                )
+        else:
+            told: Any = problem if problem.states is None else Served(problem, self.information)
+            agent = make(key, self.agent, _registry(problem), told)
+            check_fresh(key, agent)
+        if (agent.problem, agent.information) != (problem, self.information):
+            raise ValueError(
+                f"{key} must be an agent for {problem} and information = {self.information!r}, "
+                f"got one for {agent.problem} and {agent.information!r}"
+            )
+        try:
+            saving.to_bytes(agent)
+        except ValueError as error:
+            raise ValueError(f"{key} must be an agent that can be saved: {error}") from None
+        return agent
 
     def terms(self, agent: Agent) -> dict[str, Any]:
         """What must not change while a learner exists, as plain values. agent: a fresh one."""
@@ -240,6 +240,34 @@ class LearnerConfig:
         }
         plain: dict[str, Any] = json.loads(json.dumps(told))
         return plain
+
+
+class Served:
+    """What an agent of a service is told, in place of `RunBrief`.
+
+    It knows the problem and the information; it knows neither the true transitions nor future
+    delays, so kinds that need them are refused.
+    """
+
+    paths, tuned = "late", None
+
+    def __init__(self, problem: Any, information: str) -> None:
+        self.problem, self.information = problem, information
+
+    def said(self, name: str, word: str) -> Any:
+        """Raise: a word in place of a number is not allowed."""
+        return getattr(self, name)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Transitions, delays and the number of episodes are not known."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ValueError(f"a service does not know {name}; give a number or another kind")
+
+
+def _registry(problem: Any) -> Registry:
+    """The kinds of agents for a problem."""
+    return DECIDERS if getattr(problem, "states", 1) is None else AGENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +296,8 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("storage", "host"):
-            _text(name, getattr(self, name))
-        checks.fix(self, "hosts", _texts("hosts", self.hosts))
+            text(name, getattr(self, name))
+        checks.fix(self, "hosts", listed("hosts", self.hosts, text))
         if not self.learners:
             raise ValueError("learners must name at least one, [[learners]]")
         names = [learner.name for learner in self.learners]
@@ -355,8 +383,8 @@ def from_table(given: Mapping[str, Any]) -> Config:
     values = dict(given)
     values["limits"] = structured("limits", Limits, "limits", values.get("limits", {}))
     for name, one in (("learners", _learner), ("tokens", _token)):
-        tables = enumerate(_list(name, values.get(name, [])))
-        values[name] = tuple(one(f"{name}[{i}]", item) for i, item in tables)
+        items = enumerate(listed(name, values.get(name, [])))
+        values[name] = tuple(one(f"{name}[{i}]", item) for i, item in items)
     config = structured("", Config, "a server", values)
     for learner in config.learners:
         learner.fresh()
@@ -364,12 +392,7 @@ def from_table(given: Mapping[str, Any]) -> Config:
 
 
 def _token(key: str, given: object) -> Token:
-    values = dict(given) if isinstance(given, Mapping) else given
-    if isinstance(values, dict):
-        for name in ("learners", "verbs"):
-            if name in values:
-                values[name] = _texts(f"{key}.{name}", values[name])
-    return structured(key, Token, "a token", values)
+    return structured(key, Token, "a token", given)
 
 
 def _learner(key: str, given: object) -> LearnerConfig:
@@ -384,8 +407,8 @@ def _learner(key: str, given: object) -> LearnerConfig:
         raise ValueError(f"{key}.problem is required (or actions, for decisions)")
     if "start" in values and "agent" in values:
         raise ValueError(f"{key} must have an agent or a start, got both")
-    agent = values.get("agent", agents.usual(values["problem"]))
-    values["agent"] = read(f"{key}.agent", agent)
+    usual = "recommended" if values["problem"].states is not None else "linear_sampler"
+    values["agent"] = read(f"{key}.agent", values.get("agent", usual))
     return structured(key, LearnerConfig, "a learner", values)
 
 
@@ -433,19 +456,3 @@ def _problem(key: str, given: object) -> Any:
     if made.horizon * made.states * made.actions > LARGEST_POLICY:
         raise ValueError(f"{key}: states, actions and horizon must multiply to {LARGEST_POLICY}")
     return made
-
-
-def _list(key: str, value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{key} must be a list, got {checks.show(value)}")
-    return list(value)
-
-
-def _texts(key: str, value: object) -> tuple[str, ...]:
-    return tuple(_text(key, one) for one in _list(key, value))
-
-
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{key} must be a text, got {checks.show(value)}")
-    return value

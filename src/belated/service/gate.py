@@ -31,6 +31,20 @@ MARK = "belated-"
 Headers = Mapping[bytes, bytes]
 
 
+def listed(name: str, value: object, check: Callable[[str, Any], Any] | None = None) -> Any:
+    """The items of a list as a tuple. check: what each of them must pass."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list, got {checks.show(value)}")
+    return tuple(value if check is None else (check(name, item) for item in value))
+
+
+def text(name: str, value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text, got {checks.show(value)}")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token and its permissions.
@@ -50,6 +64,8 @@ class Token:
     def __post_init__(self) -> None:
         if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
             raise ValueError("sha256 must be 64 digits from 0 to f; `belated token` makes one")
+        for name in ("learners", "verbs"):
+            checks.fix(self, name, listed(name, getattr(self, name), text))
         for verb in self.verbs:
             checks.choice("verbs", verb, VERBS)
 
