@@ -19,8 +19,8 @@ import uvicorn
 
 from belated.core.tree import freeze
 from belated.service.config import from_table
-from belated.service.recovery import restore, wanted
 from belated.service.run import application, opener
+from belated.service.runner import restore, wanted
 from belated.service.tables import Taken
 from limits import FULL, LIMIT, until
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from belated import cli
-from belated.service import customers
+from belated.service import run
 from belated.service.config import demonstration
 from limits import until
 from serving import SHOP, InProcess, Listening, config
@@ -101,7 +101,7 @@ def test_the_customers_of_the_demonstration_are_simulated_and_said_to_be(tmp_pat
         learners=[{"name": mail.name, "actions": list(mail.problem.names), "note": mail.note,
                    "features": {"age": "number", "country": ["dk", "se"]}}],
     )  # fmt: skip
-    monkeypatch.setattr(customers, "DELAY", 1e-3)
+    monkeypatch.setattr(run, "DELAY", 1e-3)
     with Listening(table) as server:
         left = [30]
 
@@ -110,8 +110,8 @@ def test_the_customers_of_the_demonstration_are_simulated_and_said_to_be(tmp_pat
             if left[0] < 0:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(customers.time, "sleep", pause)
+        monkeypatch.setattr(run.time, "sleep", pause)
         with pytest.raises(KeyboardInterrupt):
-            customers.visit(server.url)
+            run.visit(server.url)
         told = httpx.get(f"{server.url}{BASE}").json()
     assert (told["begun"], told["note"]) == (31, "The customers of this learner are simulated.")

@@ -12,7 +12,6 @@ import httpx
 import numpy as np
 import pytest
 
-from belated.service.recovery import TermsError
 from belated.service.session import Clock
 from belated.service.tables import SQLiteTables, StorageError, Taken
 from limits import LIMIT, until
@@ -170,7 +169,7 @@ def test_rows_that_do_not_fit_together_are_refused(tmp_path):
             db.execute("DELETE FROM snapshots")
             db.execute(change)
         db.close()
-        with pytest.raises(TermsError, match=why):
+        with pytest.raises(StorageError, match=why):
             restored({**table, "storage": str(copy)}, "shop")
 
 
@@ -253,7 +252,7 @@ def test_a_learner_is_not_opened_on_other_terms(tmp_path):
     with InProcess(table) as client:
         play(client, 2)
     for change in ({"default": 0.5}, {"agent": {"kind": "oppo"}}, {"deadline_episodes": 9}):
-        with pytest.raises(TermsError, match="must stay as it was"):
+        with pytest.raises(StorageError, match="must stay as it was"):
             restored({**table, "learners": [{**SHOP, **change}]}, "shop")
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import belated as bl
-from belated.service.recovery import TermsError
+from belated.service.tables import StorageError
 from limits import until
 from serving import (
     ROBOT,
@@ -96,7 +96,7 @@ def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_se
         (2, "path"), (3, "path"),
     ]  # fmt: skip
     for change in ({"grace": 3}, {"grace": None}):
-        with pytest.raises(TermsError, match="grace must stay as it was"):
+        with pytest.raises(StorageError, match="grace must stay as it was"):
             restored({**table, "learners": [{**robot, **change}]}, "robot")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from belated import Reward
 from belated.service.config import from_table
-from belated.service.recovery import TermsError
+from belated.service.tables import StorageError
 from limits import until
 from serving import InProcess, config, fingerprint, restored
 from serving import same_from_snapshot_and_rows as same
@@ -122,7 +122,7 @@ def test_any_other_change_is_refused_with_the_way_out(tmp_path, change, said):
     with InProcess(table) as client:
         play(client, 2, np.random.default_rng(0))
     table["learners"] = [{**MAIL, **change}]
-    with pytest.raises(TermsError, match=said) as refused:
+    with pytest.raises(StorageError, match=said) as refused:
         restored(table, "mail")
     assert "another name" in str(refused.value)
     assert "belated extract" in str(refused.value)

@@ -252,7 +252,7 @@ def test_a_shortened_learner_goes_on_and_needs_a_whole_snapshot(tmp_path):
     with sqlite3.connect(tmp_path / "data" / "shop.sqlite") as db:
         db.execute("UPDATE snapshots SET content = substr(content, 1, 500)")
     db.close()
-    from belated.service.recovery import TermsError
+    from belated.service.tables import StorageError
 
-    with pytest.raises(TermsError, match="needs a whole snapshot"):
+    with pytest.raises(StorageError, match="needs a whole snapshot"):
         restored(table, "shop")

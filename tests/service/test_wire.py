@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 
 import limits
-from belated.service import connection
 from belated.service import gate as tokens
+from belated.service import run
 from belated.service.config import from_table
 from belated.service.run import bound, listener
 from serving import SHOP, config
@@ -182,7 +182,7 @@ def test_a_head_without_an_end_is_refused_while_it_comes(port):
 
 def test_a_head_must_come_in_time(port, monkeypatch):
     """The server closes the connection of a client that sends a byte of a head now and then."""
-    monkeypatch.setattr(connection, "PATIENCE", 0.05)
+    monkeypatch.setattr(run, "HEAD_PATIENCE", 0.05)
     for begun in (b"", b"GET / HTTP/1.1\r\nHost:"):
         with socket.create_connection(("127.0.0.1", port), timeout=limits.LIMIT) as wire:
             wire.sendall(begun)

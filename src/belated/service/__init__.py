@@ -2,20 +2,18 @@
 
 One learner, from a request to its agent:
 
-    connection  limits on the head of a request
-    gate        limits and tokens, before a request is read
+    gate        limits and tokens, before a request is read; run limits its head
     app         HTTP: one table of operations, which openapi describes
     wire        the JSON of requests, records and answers, and refusals
     learner     one learner and its thread: groups of requests, each in one transaction
     session     what each request reads and writes
     tables      the tables, in SQLite or PostgreSQL
-    runner      the agent, and the calls for it that follow from rows
-    recovery    the agent again, from the newest snapshot and the rows after it
+    runner      the agent, and the calls for it that follow from rows, now or at a start
 
 Around it:
 
-    run, config, agents, commands    a server from its file, and the command line
-    reading, report, metrics, page   reports for people and programs
+    run, config, commands            a server from its file, and the command line
+    report, page                     reports for people and programs
     export                           the decision log as a table
 
 The tables are the truth, and the process is a cache that may die at any moment. Rows contain

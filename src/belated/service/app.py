@@ -24,11 +24,10 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 import numpy as np
 
-from belated.service import export, metrics, openapi, page, wire
+from belated.service import export, openapi, page, wire
 from belated.service.gate import ANYBODY, Gate, Headers, Token, Verb
 from belated.service.learner import Learner
-from belated.service.reading import described, open_episodes
-from belated.service.report import look, report
+from belated.service.report import described, look, metrics, open_episodes, report
 from belated.service.session import Session
 from belated.service.tables import StorageError
 from belated.service.wire import PARAMETERS, Refusal
@@ -282,7 +281,7 @@ async def metrics_(request: Request) -> Any:
     seen = request.service.seen(request.token)
     if request.service.learners and not seen:
         raise Refusal("this token does not allow read", outcome=None, status=403)
-    return Answer(await metrics.text(seen), kind="text/plain; version=0.0.4; charset=utf-8")
+    return Answer(await metrics(seen), kind="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def learners(request: Request) -> Any:

@@ -23,8 +23,7 @@ from typing import Any
 from belated.core.records import Decision
 from belated.linear.model import Model, available, choose
 from belated.service.config import LearnerConfig
-from belated.service.recovery import as_made
-from belated.service.runner import AgentRunner, requests
+from belated.service.runner import AgentRunner, as_made, requests
 from belated.service.session import EpisodeState, Session
 from belated.service.tables import StorageError, Tables, lock_of
 from belated.service.wire import Asked, Done, Refusal

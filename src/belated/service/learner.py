@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
 from belated.service.decider import MOST, Decider, can_share, opened
-from belated.service.recovery import TermsError
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import Busy, StorageError, Tables, Taken
@@ -199,7 +198,7 @@ class Learner:
     def _note_failure(self, what: str, error: Exception) -> None:
         """Write to the log, once, why the learner does not run."""
         taken = isinstance(error, Taken)
-        expected = isinstance(error, StorageError | TermsError | ValueError)
+        expected = isinstance(error, StorageError | ValueError)
         why = str(error) if expected else f"{type(error).__name__}: {error}"
         if why != self.why and taken:
             logger.info("learner %s waits: %s", self.name, why)

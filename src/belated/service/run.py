@@ -1,27 +1,30 @@
-"""Run a server from its configuration until a signal stops it."""
+"""Run a server from its configuration until a signal stops it; the demonstration has customers."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+import heapq
 import logging
+import random
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from belated.client import Client, ServiceError
 from belated.core import checks, saving
 from belated.service.app import Service
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
-from belated.service.connection import Connection
-from belated.service.customers import visit
 from belated.service.decider import opened
 from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
-from belated.service.recovery import TermsError
 from belated.service.session import Session
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
 
@@ -73,7 +76,7 @@ def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
             yield session
         finally:
             db.close()
-    except (StorageError, TermsError) as error:
+    except StorageError as error:
         raise ValueError(f"learner {learner.name}: {error}") from None
 
 
@@ -152,3 +155,93 @@ def bound(settings: uvicorn.Config) -> socket.socket:
         raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from None
     listening.set_inheritable(True)
     return listening
+
+
+LONGEST_HEAD = 65_536
+"""The largest number of bytes of a head."""
+HEAD_PATIENCE = 30.0
+"""Seconds within which a head must be complete."""
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that limits the head of a request: its length, and the time until it is whole.
+
+    The parser has no limit of its own, so a client could send a head without an end.
+    """
+
+    _head: int | None = 0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes of a head before they are parsed."""
+        if self._head is not None:
+            end = data.find(b"\r\n\r\n")
+            self._head += len(data) if end < 0 else end
+            if self._head > LONGEST_HEAD:
+                self.send_400_response(f"a head must have at most {LONGEST_HEAD} bytes")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Wait for the end of the head that has begun."""
+        super().on_message_begin()
+        if self._head is None:
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """Wait no longer."""
+        self._head = None
+        self._cancel_timer()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._cancel_timer()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._head = 0
+        self._cancel_timer()
+        self._timer = self.loop.call_later(HEAD_PATIENCE, self.transport.close)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+PAUSE = 0.5
+"""Seconds between two customers."""
+DELAY = 20.0
+"""Seconds that a purchase takes on average."""
+
+
+def chance(action: str, age: int) -> float:
+    """The probability that a customer buys."""
+    return {"plain": 0.08, "question": 0.25 if age < 45 else 0.05, "discount": 0.15}[action]
+
+
+def visit(url: str) -> None:
+    """Visit the learner `mail` until the process ends; purchases come some seconds later."""
+    rng = random.Random()
+    coming: list[tuple[float, str, float]] = []
+    with Client(url, "mail", patience=3600.0) as mail:
+        while True:
+            age = rng.randint(18, 80)
+            asked = {"age": age, "country": rng.choice(["dk", "se"])}
+            try:
+                made = mail.decide(features=asked)
+                if rng.random() < chance(made.name or "", age):
+                    at = time.monotonic() + rng.expovariate(1.0 / DELAY)
+                    heapq.heappush(coming, (at, made.key, round(rng.uniform(5.0, 50.0), 2)))
+                while coming and coming[0][0] < time.monotonic():
+                    _, key, reward = heapq.heappop(coming)
+                    mail.feedback([{"key": key, "reward": reward, "event": "purchase"}])
+            except ServiceError:  # such as too many open decisions; they close by themselves
+                pass
+            time.sleep(PAUSE)

@@ -1,9 +1,10 @@
-"""An agent, and the calls that wait for it, made from the rows of the tables.
+"""An agent and the calls that wait for it, made from the rows of the tables, now or at a start.
 
 Rows say what was decided and what was reported. Calls for the agent follow from the rows alone,
 whether these are written now or read at a start, so a learner that starts from its tables is the
 learner that wrote them. A decision does not wait for calls: its row contains the number of calls
-that the agent had learned from, and at a start the agent learns from as many before it decides.
+that the agent had learned from, and at a start the agent learns from as many before it decides. A
+start takes the newest whole snapshot, then the rows after it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -18,11 +20,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from belated.core import checks, saving
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent, Deciding
+from belated.core.contract import Agent, Deciding, check_is_agent
 from belated.core.records import Decision
 from belated.linear.choice import Choice
+from belated.service.config import LearnerConfig
+from belated.service.tables import StorageError, Tables
 
+WAY_OUT = (
+    "put it back, or give the changed learner another name; it can begin with what this one has "
+    "learned (belated extract writes a file for start)"
+)
+NEWEST = " UNION ALL ".join(
+    f"SELECT max({number}), max({at}) FROM {table} WHERE learner = ?"
+    for table, number, at in (
+        ("episodes", "seq", "began"),
+        ("episodes", "ended", "closed"),
+        ("outcomes", "seq", "at"),
+        ("changes", "seq", "at"),
+        ("snapshots", "seq", "at"),
+    )
+)
+"""The last request and the latest time of each table."""
+logger = logging.getLogger("belated.service")
 CHUNK = 64
 """The largest number of records of one call, so that no call takes long."""
 SETTINGS = ("floor", "holdout")
@@ -36,9 +57,6 @@ WINDOW = 5_000
 OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
 ELSEWHERE = ("reserve", "release", "model")
 """Calls for an agent whose decisions are made in several processes; see `decider`."""
-Call = partial[None] | tuple[Any, ...] | int | float
-"""A call for the agent: its `note` of a decision of another process, records to observe, an episode
-to forget, or the time (a float)."""
 Rows = dict[str, list[tuple[Any, ...]]]
 """The rows of one request by what they tell: begun, outcomes, expired, changes."""
 
@@ -84,7 +102,7 @@ class AgentRunner:
         self.version = version
         self.seq = self.snapshot = seq
         self.since = self.differing = 0
-        self._calls: deque[Call] = deque()
+        self._calls: deque[partial[None]] = deque()
         self._decide = getattr(agent, "decide", None) or partial(Deciding.decide, agent)
         self._takes_time = "now" in inspect.signature(agent.observe).parameters
         self._dated = bool(getattr(agent, "reads_delays", False))
@@ -110,12 +128,12 @@ class AgentRunner:
         """Change actions or settings; `ValueError`, and no change, if that is impossible."""
         agent, actions, retire, settings = self.agent, *map(body.get, NO_CHANGE)
         wanted = {"add_action": actions, "retire": retire, "change": actions or settings or None}
-        for name, asked in wanted.items():
-            if asked is not None and not hasattr(agent, name):
-                raise ValueError(
-                    f"{type(agent).__name__} has no {name}; linear_sampler and agents of your own "
-                    "with add_action, retire and change can add and retire actions"
-                )
+        missing = [n for n, asked in wanted.items() if asked is not None and not hasattr(agent, n)]
+        if missing:
+            raise ValueError(
+                f"{type(agent).__name__} has no {missing[0]}; linear_sampler and agents of your "
+                "own with add_action, retire and change can add and retire actions"
+            )
         if actions is not None:
             agent.problem.with_actions(actions)  # raises an error before anything has changed
             names = actions if isinstance(actions, list) else [None] * actions
@@ -131,32 +149,25 @@ class AgentRunner:
     def expire(self, number: int, default: OutcomeRow | None) -> None:
         """Queue the default of an episode past its deadline, if any, and forget the episode."""
         if default is not None:
-            self._calls.append((self._record(default),))
-        self._calls.append(number)
+            self._calls.append(partial(self._observe, [self._record(default)]))
+        self.forget(number)
 
     def forget(self, number: int) -> None:
         """Queue that an episode will not report."""
-        self._calls.append(number)
+        self._calls.append(partial(self._forget, number))
 
     def tell_time(self, at: float) -> None:
         """Queue that nothing has arrived until now."""
         if self._dated:
-            self._calls.append(at)
+            self._calls.append(partial(self.agent.observe, [], now=at))
 
     def observe(self, rows: Iterable[OutcomeRow]) -> None:
         """Queue what the outcomes of one request report, unless another process is to learn it."""
-        made = [
-            self._record(row)
-            for row in rows
-            if row.status in ("taken", "used") and row.seq is not None
-        ]
-        records = [
-            record
-            for record in made
-            if record is not None and (record.is_outcome or self.agent.uses_paths)
-        ]
+        used = [row for row in rows if row.status in ("taken", "used") and row.seq is not None]
+        made = [record for record in map(self._record, used) if record is not None]
+        records = [one for one in made if one.is_outcome or self.agent.uses_paths]
         for i in range(0, len(records), CHUNK):
-            self._calls.append(tuple(records[i : i + CHUNK]))
+            self._calls.append(partial(self._observe, records[i : i + CHUNK]))
 
     def _record(self, row: OutcomeRow) -> Any:
         """The record that the agent gets with a row; None while others of its pieces are missing.
@@ -179,24 +190,19 @@ class AgentRunner:
 
     def learn(self) -> None:
         """Pass on the oldest call."""
-        call = self._calls.popleft()
         self.version += 1
-        if isinstance(call, partial):
-            call()
-            return
-        if isinstance(call, int):
-            if self.agent.is_open(call):
-                self.agent.forget(call)
-            return
-        if isinstance(call, float):
-            records, came = [], [call]
-        else:
-            records = [record for record in call if self.agent.is_open(record.episode)]
-            came = [record.at for record in records if record.at is not None]
-        if came and self._takes_time:
-            self.agent.observe(records, now=max(came))
-        elif not isinstance(call, float):
-            self.agent.observe(records)
+        self._calls.popleft()()
+
+    def _forget(self, number: int) -> None:
+        if self.agent.is_open(number):
+            self.agent.forget(number)
+
+    def _observe(self, records: list[Any]) -> None:
+        """Let the agent learn from the records of episodes that it still has."""
+        kept = [record for record in records if self.agent.is_open(record.episode)]
+        came = [record.at for record in kept if record.at is not None]
+        now = {"now": max(came)} if came and self._takes_time else {}
+        self.agent.observe(kept, **now)
 
     def learn_all(self) -> None:
         """Pass on all calls."""
@@ -287,3 +293,121 @@ def requests(db: Any, learner: str, after: int, last: int) -> Iterator[tuple[int
             for seq, *row in db.all(statement, learner, low, min(low + WINDOW, last)):
                 found[seq][kind].append(tuple(row))
         yield from sorted(found.items())
+
+
+def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> AgentRunner:
+    """The learner after its last row.
+
+    The names and the number of the actions, and the settings of the agent that may change, may
+    differ from those with which the learner was made. Raises `StorageError` if anything else
+    differs: the rows are not valid for other terms.
+    """
+    fresh, found = as_made(db, config)
+    learner = config.name
+    runner = _newest(db, learner) if snapshots else None
+    if runner is None:
+        if found and found[0][1]:
+            raise StorageError("old rows were deleted, so a start needs a whole snapshot")
+        runner = AgentRunner(fresh)
+    last, _ = newest(db, learner)
+    for seq, rows in requests(db, learner, runner.snapshot, last):
+        try:
+            runner.take(rows)
+        except ValueError as error:
+            raise StorageError(f"request {seq} cannot be repeated: {error}") from None
+    runner.seq = last
+    if runner.differing:
+        logger.warning(
+            "%d decisions differ from those handed out: another machine or other versions?",
+            runner.differing,
+        )
+    return runner
+
+
+def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, list[Any]]:
+    """A fresh agent as it was when the learner was made, and the row of the learner, if any.
+
+    Raises `StorageError` if the learner was made with other terms.
+    """
+    fresh = config.fresh()
+    found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", config.name)
+    if found:
+        made = json.loads(found[0][0])
+        fresh = _as_made(fresh, made)
+        _check_same(made, config.terms(fresh))
+    return fresh, found
+
+
+def newest(db: Tables, learner: str) -> tuple[int, float]:
+    """The last request of a learner and its latest time."""
+    last, latest = zip(*db.all(NEWEST, *[learner] * NEWEST.count("?")), strict=True)
+    return max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
+
+
+def _as_made(agent: Agent, made: dict[str, Any]) -> Agent:
+    """A fresh agent of the time when the learner was made, where it may differ."""
+    if not hasattr(agent, "change") or agent.begun:
+        return agent
+    given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
+    given |= {name: made["agent"][name] for name in SETTINGS if name in made["agent"]}
+    problem = given["problem"]
+    listed = made.get("problem", {}).get("actions")
+    try:
+        if listed is not None and listed != problem.actions_listed:
+            given["problem"] = type(problem)(listed, problem.features)
+            given["problem"].with_actions(problem.actions_listed)
+        return type(agent)(**given)
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{error}; {WAY_OUT}") from None
+
+
+def wanted(agent: Any, given: Any) -> dict[str, Any] | None:
+    """The change from the current learner to the configured one; None if there is none.
+
+    Actions that a request has added stay, whether or not the configuration lists them.
+    """
+    if not hasattr(given, "change") or given.begun:
+        return None
+    settings = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
+    before, listed = agent.problem.actions_listed, given.problem.actions_listed
+    if isinstance(before, list) and isinstance(listed, list):
+        listed = [*listed, *before[len(listed) :]]
+    elif isinstance(before, int) and isinstance(listed, int):
+        listed = max(before, listed)
+    if listed == before:
+        return {**NO_CHANGE, "settings": settings} if settings else None
+    try:
+        agent.problem.with_actions(listed)
+    except ValueError as error:
+        raise StorageError(f"{error}; {WAY_OUT}") from None
+    return {**NO_CHANGE, "actions": listed, "settings": settings}
+
+
+def _check_same(made: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, before in made.items():
+        if not _agrees(before, now.get(name)):
+            raise StorageError(
+                f"{name} must stay as it was when the learner was made: {checks.show(before)}, "
+                f"got {checks.show(now.get(name))}; {WAY_OUT}"
+            )
+
+
+def _agrees(before: Any, now: Any) -> bool:
+    """Whether all written values are unchanged; newer fields are not compared."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(name in now and _agrees(value, now[name]) for name, value in before.items())
+    return bool(before == now)
+
+
+def _newest(db: Tables, learner: str) -> AgentRunner | None:
+    """The newest snapshot that can be read."""
+    for seq, version, content in db.all(
+        "SELECT seq, version, content FROM snapshots WHERE learner = ? ORDER BY seq DESC", learner
+    ):
+        try:
+            agent = saving.from_bytes(bytes(content), "a snapshot")
+            check_is_agent("agent", agent)
+            return AgentRunner(agent, version, seq)
+        except ValueError as error:
+            logger.warning("snapshot %d is left out: %s", seq, error)
+    return None

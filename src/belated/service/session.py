@@ -25,7 +25,6 @@ from belated.core.episodes import compare
 from belated.core.records import Episode
 from belated.linear.reward import Reward
 from belated.service.config import LearnerConfig
-from belated.service.recovery import newest, restore, wanted
 from belated.service.runner import (
     DEFAULT,
     NO_CHANGE,
@@ -34,6 +33,9 @@ from belated.service.runner import (
     AgentRunner,
     OutcomeRow,
     digest,
+    newest,
+    restore,
+    wanted,
 )
 from belated.service.tables import Tables
 from belated.service.wire import Asked, Done, End, Outcome, Reader, Refusal, seconds
