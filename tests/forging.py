@@ -14,6 +14,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import math
 import random
 import resource
 import signal
@@ -56,14 +57,27 @@ REALS = (-1.0, 0.0, 0.5, 1.0, 2.0, 1e-320, 1e18, 1e154, 1e308, -1e308, np.nan, n
 
 
 class Forged:
-    """The description and the arrays of a file, to be changed."""
+    """The text and the arrays of a file, to be changed; an array in the text is its number."""
 
     def __init__(self, content):
-        *_, first, second = saving.HEAD.unpack_from(content)
-        text = saving.HEAD.size + first
-        described = json.loads(content[saving.HEAD.size : text])
-        self.header = json.loads(content[text : text + second])
-        self.arrays = saving._arrays(described, memoryview(content)[text + second :])
+        *_, length = saving.HEAD.unpack_from(content)
+        data = content[saving.HEAD.size + length :]
+        keys = []
+        self.arrays = []
+
+        def numbered(table):
+            if "dtype" not in table:
+                return table
+            start, shape = table["array"], table["shape"]
+            key = (start, table["dtype"], tuple(shape))
+            if key not in keys or 0 in shape:
+                keys.append(key)
+                found = np.frombuffer(data, table["dtype"], math.prod(shape), start)
+                self.arrays.append(found.reshape(shape))
+            return {"array": len(keys) - 1 if 0 in shape else keys.index(key)}
+
+        text = content[saving.HEAD.size : saving.HEAD.size + length]
+        self.header = json.loads(text, object_hook=numbered)
         self.described = {}
 
     def copy(self):
@@ -73,14 +87,24 @@ class Forged:
         made.described = {}
         return made
 
+    def _placed(self, value):
+        """The text with every array's place, type and shape."""
+        if isinstance(value, list):
+            return [self._placed(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if set(value) != {"array"} or type(value["array"]) is not int:
+            return {key: self._placed(each) for key, each in value.items()}
+        i = value["array"]
+        array = self.arrays[i] if 0 <= i < len(self.arrays) else np.zeros(1)
+        start = sum(each.nbytes for each in self.arrays[:i]) if i >= 0 else -8
+        told = {"dtype": array.dtype.str, "shape": list(array.shape)}
+        return {"array": start, **self.described.get(i, told)}
+
     def content(self):
-        described = [
-            self.described.get(i, {"dtype": array.dtype.str, "shape": list(array.shape)})
-            for i, array in enumerate(self.arrays)
-        ]
-        texts = [json.dumps(each).encode() for each in (described, self.header)]
-        lengths = saving.LENGTHS.pack(*map(len, texts))
-        body = b"".join([lengths, *texts, *(array.tobytes() for array in self.arrays)])
+        text = json.dumps(self._placed(self.header)).encode()
+        arrays = b"".join(array.tobytes() for array in self.arrays)
+        body = struct.pack("<Q", len(text)) + text + arrays
         head = saving.MARK + struct.pack("<I", saving.VERSION)
         return head + hashlib.sha256(body).digest() + body
 

@@ -149,7 +149,6 @@ def test_delay_arrays():
     refuses("delays", lambda: bl.delays.trace([0.5]))
     refuses("delays", lambda: bl.delays.trace(["soon"]))
     refuses("delays", lambda: bl.delays.trace([-np.inf]))
-    refuses("rule", lambda: bl.delays.function(3))
     refuses("rng", lambda: bl.delays.geometric(2).draw(5, None))
     refuses("rng", lambda: bl.delays.lost(0.5).draw(5, 3))
     refuses("records", lambda: bl.DelayLine().push([3], 2))

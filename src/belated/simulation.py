@@ -227,14 +227,13 @@ def drawn_delays(
     delays: DelayModel | Ints | None,
     episodes: int,
     rng: np.random.Generator,
-    costs: CostProcess | None = None,
 ) -> Ints:
     """The delays of a run: drawn from a model, or checked if they are given as numbers.
 
     They have shape (K,), or (K, H) if every step has its own delay.
     """
     if delays is None or hasattr(delays, "draw"):
-        delays = (no_delays() if delays is None else delays).draw(episodes, rng, costs)
+        delays = (no_delays() if delays is None else delays).draw(episodes, rng)
     raw = np.asarray(delays)
     given = as_delays("delays", raw.reshape(-1) if raw.ndim == 2 else delays)
     if raw.ndim == 2:
@@ -255,8 +254,7 @@ def check_steps(agent: Agent, delays: Ints) -> None:
 
 def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints:
     """The delays (K,) that `simulate` draws from a model with this seed, for any agent."""
-    _, costs, rng = _seeded(world, seed)
-    return drawn_delays(model, episodes, rng, costs)
+    return drawn_delays(model, episodes, _seeded(world, seed)[2])
 
 
 def _seeded(
@@ -362,7 +360,7 @@ def simulate(
     seeing: Any = None if is_oblivious(delays) else delays
     size = (episodes, world.problem.horizon) if is_per_step(delays) else episodes
     drawn = (
-        drawn_delays(delays, episodes, delays_rng, process)  # type: ignore[arg-type]
+        drawn_delays(delays, episodes, delays_rng)  # type: ignore[arg-type]
         if seeing is None
         else np.zeros(size, dtype=np.int64)  # filled in as episodes are played
     )

@@ -41,7 +41,7 @@ def dear(world, cost):
     return np.full((world.problem.states, world.problem.actions), cost)
 
 def slow_if_dear(most):
-    return bl.delays.function(lambda costs, rng: int(most * costs.mean()))
+    return bl.delays.delay_of(lambda played, rng: int(most * played.outcomes.mean()))
 
 def no_agent(told: RunBrief, /):
     return 3

@@ -1,7 +1,5 @@
 """Paths that `act` notes, decisions in one call, and how an inbox reports missing paths."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -190,26 +188,9 @@ def test_outcomes_are_held_to_their_deadline():
         bl.Inbox(agent(), deadline=2, grace=2, hold=True)
 
 
-def test_costs_in_a_small_part_of_the_range_are_worth_a_warning():
-    inbox = bl.Inbox(agent())
-    for _ in range(120):
-        inbox.decide()
-    rows = [bl.StepCost(k, 0, 1.0 - 0.0004 * (k % 100)) for k in range(120)]
-    with pytest.warns(UserWarning, match="less than 5 % of the range"):
-        inbox.take(rows)
-    wide = bl.Inbox(agent())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for k in range(120):
-            wide.decide()
-            wide.take([bl.StepCost(k, 0, (k % 10) / 10)])
-
-
 def test_clocks():
     import datetime
 
-    with pytest.warns(UserWarning, match="604800 without a clock is that many episodes"):
-        bl.Inbox(agent(), deadline=604800)
     with pytest.raises(ValueError, match=r"time\.time gives seconds as a number"):
         bl.Inbox(agent(), deadline=3, clock=datetime.datetime.now)
     inbox = bl.Inbox(agent(), deadline=5.0, clock="now")
@@ -233,26 +214,3 @@ def test_one_reading_of_the_clock_per_event():
     inbox.take([bl.StepCost(0, 0, 0.5)])
     inbox.expire()
     assert len(readings) == before + 3
-
-
-def test_costs_in_a_small_part_of_their_range_are_warned_of_once():
-    problem = bl.Problem(states=1, actions=2, horizon=1)
-    rng = np.random.default_rng(0)
-
-    def fed(costs):
-        inbox = bl.Inbox(bl.ThompsonSampling(problem))
-        for cost in costs:
-            episode = inbox.begin_episode()
-            episode.act(0, 0, rng)
-            inbox.take([bl.Costs(episode.number, [float(cost)])])
-
-    with pytest.warns(
-        UserWarning, match=r"between 0\.9\d* and 0\.9\d*.*rewards=\(low, high\)"
-    ) as told:
-        fed(0.9 + 0.04 * rng.random(300))
-    assert len(told) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fed(0.9 + 0.06 * (np.arange(300) % 2))  # 6 % of the range
-        fed(np.ones(150))  # no success so far
-        fed([0.9, 0.91] * 49)  # too few costs to tell

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import struct
 import subprocess
 import sys
 import tracemalloc
@@ -180,26 +181,29 @@ def test_every_flip_of_a_byte_is_refused(name):
 
 
 def header_of(content):
-    """The description of the arrays, the rest of the description, and where the arrays begin."""
-    *_, first, second = saving.HEAD.unpack_from(content)
-    text = saving.HEAD.size + first
-    texts = content[saving.HEAD.size : text], content[text : text + second]
-    return *map(json.loads, texts), text + second
+    """The text of a file, and where its arrays begin."""
+    *_, length = saving.HEAD.unpack_from(content)
+    arrays = saving.HEAD.size + length
+    return json.loads(content[saving.HEAD.size : arrays]), arrays
 
 
-def framed(good, body):
+def framed(good, text, data=b""):
     """The content of a file with a valid checksum."""
+    body = struct.pack("<Q", len(text)) + text + data
     return good[:12] + hashlib.sha256(body).digest() + body
 
 
+def arrays_of(header):
+    """The tables that stand for arrays."""
+    return [c[k] for c, k in leaves(header, []) if isinstance(c[k], dict) and "dtype" in c[k]]
+
+
 def rewritten(tmp_path, change, good):
-    """A file with a valid checksum whose description was changed."""
-    described, header, arrays = header_of(good)
-    change({**header, "arrays": described, "whole": header})
-    texts = [json.dumps(each).encode() for each in (described, header)]
-    body = b"".join([saving.LENGTHS.pack(*map(len, texts)), *texts, good[arrays:]])
+    """A file with a valid checksum whose text was changed."""
+    header, arrays = header_of(good)
+    change({**header, "arrays": arrays_of(header), "whole": header})
     path = tmp_path / "forged"
-    path.write_bytes(framed(good, body))
+    path.write_bytes(framed(good, json.dumps(header).encode(), good[arrays:]))
     return path
 
 
@@ -248,7 +252,8 @@ FORGERIES = {
     "an array longer than the file": lambda h: h["arrays"][0].update(shape=[10**12]),
     "a negative shape": lambda h: h["arrays"][0].update(shape=[-1]),
     "an array of objects": lambda h: h["arrays"][0].update(dtype="|O"),
-    "one array fewer": lambda h: h["arrays"].pop(),
+    "an array that begins before the file": lambda h: h["arrays"][0].update(array=-8),
+    "an array that overlaps others": lambda h: [each.update(array=0) for each in h["arrays"]],
     "a problem that does not fit": lambda h: problem(h).update(states=3),
     "a negative horizon": lambda h: problem(h).update(horizon=-3),
     "a part of another argument": lambda h: arguments(h).update(costs=arguments(h)["update"]),
@@ -344,9 +349,7 @@ def test_a_problem_far_too_large_for_the_file_takes_no_memory(tmp_path, name, st
 
 def test_a_text_that_is_too_deep_for_the_parser(tmp_path):
     good = saved(tmp_path)
-    text = b"[" * 10**6
-    body = saving.LENGTHS.pack(2, len(text)) + b"[]" + text
-    (tmp_path / "deep").write_bytes(framed(good, body))
+    (tmp_path / "deep").write_bytes(framed(good, b"[" * 10**6))
     for read in (bl.load, bl.saving.saved_configuration):
         with pytest.raises(bl.SavedFileError, match="recursion"):
             read(tmp_path / "deep")
@@ -445,8 +448,10 @@ def test_policies_that_open_episodes_share_are_written_once(tmp_path):
         agent.begin_episode()
     bl.save(agent, tmp_path / "agent")
     content = (tmp_path / "agent").read_bytes()
-    described, _, arrays = header_of(content)
-    shapes = [entry["shape"] for entry in described]
+    header, arrays = header_of(content)
+    shapes = [
+        list(shape) for _, shape in {(a["array"], tuple(a["shape"])) for a in arrays_of(header)}
+    ]
     assert shapes.count([5, 50, 4]) == 6  # a policy, the sum of Q, visits, known, unseen and rest
     assert len(content) - arrays < 10 * 8 * 5 * 50 * 4
     loaded = bl.load(tmp_path / "agent")

@@ -301,7 +301,6 @@ def test_the_logger_and_the_progress_bar_work(tmp_path, capsys):
         ({"cap": 0}, "cap must be a finite number above 0, got 0"),
         ({"limit": -1}, "limit must be a finite number at least 0"),
         ({"rollout_buffer_class": object}, "rollout_buffer_class must be left out"),
-        ({"delays": bl.delays.function(len)}, "costs must be given to a delay model"),
     ],
 )
 def test_bad_input_gets_one_sentence(arguments, sentence):

@@ -38,7 +38,6 @@ __all__ = [
     "delay_of",
     "fixed",
     "from_times",
-    "function",
     "geometric",
     "heavy_tailed",
     "is_oblivious",
@@ -167,7 +166,7 @@ class DelayLine(Generic[R]):
 class DelayModel(Protocol):
     """Anything that draws delays."""
 
-    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,), at least 0, `NEVER` if lost."""
 
 
@@ -201,12 +200,12 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class RandomDelays(Call):
-    """A model whose rule draws the delays (K,) from (episodes, rng, costs)."""
+    """A model whose rule draws the delays (K,) from (episodes, rng)."""
 
-    def draw(self, episodes: int, rng: np.random.Generator, costs: Any = None) -> Ints:
+    def draw(self, episodes: int, rng: np.random.Generator) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
         checks.generator("rng", rng)
-        drawn: Ints = self.rule(checks.integer("episodes", episodes, 0, checks.ROOM), rng, costs)
+        drawn: Ints = self.rule(checks.integer("episodes", episodes, 0, checks.ROOM), rng)
         return drawn
 
 
@@ -293,7 +292,7 @@ def none() -> RandomDelays:
         >>> bl.delays.none().draw(4, rng)
         array([0, 0, 0, 0])
     """
-    return _made(none, lambda n, rng, costs: np.zeros(n, dtype=np.int64))
+    return _made(none, lambda n, rng: np.zeros(n, dtype=np.int64))
 
 
 def fixed(delay: int) -> RandomDelays:
@@ -305,7 +304,7 @@ def fixed(delay: int) -> RandomDelays:
         array([3, 3, 3, 3])
     """
     delay = checks.integer("delay", delay, 0, NEVER)
-    return _made(fixed, lambda n, rng, costs: np.full(n, delay, dtype=np.int64), delay=delay)
+    return _made(fixed, lambda n, rng: np.full(n, delay, dtype=np.int64), delay=delay)
 
 
 def uniform(low: int, high: int) -> RandomDelays:
@@ -319,7 +318,7 @@ def uniform(low: int, high: int) -> RandomDelays:
     """
     low = checks.integer("low", low, 0, NEVER)
     high = checks.integer("high", high, low, NEVER)
-    return _made(uniform, lambda n, rng, costs: rng.integers(low, high + 1, n), low=low, high=high)
+    return _made(uniform, lambda n, rng: rng.integers(low, high + 1, n), low=low, high=high)
 
 
 def geometric(mean: float) -> RandomDelays:
@@ -331,7 +330,7 @@ def geometric(mean: float) -> RandomDelays:
         100
     """
     mean = checks.real("mean", mean, 0.0, 1e15)
-    return _made(geometric, lambda n, rng, costs: rng.geometric(1 / (1 + mean), n) - 1, mean=mean)
+    return _made(geometric, lambda n, rng: rng.geometric(1 / (1 + mean), n) - 1, mean=mean)
 
 
 def poisson(mean: float) -> RandomDelays:
@@ -343,7 +342,7 @@ def poisson(mean: float) -> RandomDelays:
         100
     """
     mean = checks.real("mean", mean, 0.0, 1e15)
-    return _made(poisson, lambda n, rng, costs: rng.poisson(mean, n), mean=mean)
+    return _made(poisson, lambda n, rng: rng.poisson(mean, n), mean=mean)
 
 
 def heavy_tailed(index: float, scale: float = 1.0) -> RandomDelays:
@@ -359,7 +358,7 @@ def heavy_tailed(index: float, scale: float = 1.0) -> RandomDelays:
     index = checks.real("index", index, 0.0, above=True)
     scale = checks.real("scale", scale, 0.0, above=True)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
+    def rule(n: int, rng: np.random.Generator) -> Ints:
         with np.errstate(over="ignore"):
             drawn = scale * rng.pareto(index, n)
         return np.floor(np.minimum(drawn, float(LARGEST_DRAW))).astype(np.int64)
@@ -384,7 +383,7 @@ def nightly(per_day: int, low: int, high: int) -> RandomDelays:
     low = checks.integer("low", low, 0, 10**6)
     high = checks.integer("high", high, low, 10**6)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
+    def rule(n: int, rng: np.random.Generator) -> Ints:
         episodes = np.arange(n)
         day = episodes // per_day + rng.integers(low, high + 1, n)
         return (day + 1) * per_day - 1 - episodes
@@ -411,8 +410,8 @@ def lost(probability: float, otherwise: DelayModel | None = None) -> RandomDelay
     probability = checks.real("probability", probability, 0.0, 1.0)
     inner = NONE if otherwise is None else model_of("otherwise", otherwise)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
-        drawn = inner.draw(n, rng, costs)
+    def rule(n: int, rng: np.random.Generator) -> Ints:
+        drawn = inner.draw(n, rng)
         return np.where(rng.random(n) < probability, NEVER, drawn)
 
     return _made(lost, rule, probability=probability, otherwise=inner)
@@ -433,8 +432,8 @@ def bursts(size: int, within: DelayModel | None = None) -> RandomDelays:
     inner = NONE if within is None else model_of("within", within)
     size = checks.integer("size", size, 1, 2**40)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
-        drawn = inner.draw(n, rng, costs)
+    def rule(n: int, rng: np.random.Generator) -> Ints:
+        drawn = inner.draw(n, rng)
         held = drawn + -(np.arange(1, n + 1) + drawn) % size
         return np.where(drawn == NEVER, NEVER, np.minimum(held, NEVER))
 
@@ -454,36 +453,13 @@ def monotone(model: DelayModel) -> RandomDelays:
     """
     inner = model_of("model", model)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
-        drawn, episode = inner.draw(n, rng, costs), np.arange(n)
+    def rule(n: int, rng: np.random.Generator) -> Ints:
+        drawn, episode = inner.draw(n, rng), np.arange(n)
         kept = drawn != NEVER
         arrival = np.maximum.accumulate(np.where(kept, episode + drawn, -1))
         return np.where(kept, arrival - episode, NEVER)
 
     return _made(monotone, rule, model=inner)
-
-
-def function(rule: Callable[[Floats, np.random.Generator], int]) -> RandomDelays:
-    """Delays are any function of the episode's costs.
-
-    Args:
-        rule: takes the costs of the episode and a generator; returns a delay.
-
-    Example:
-        >>> model = bl.delays.function(lambda costs, rng: int(costs.mean() > 0.5))
-        >>> model.draw(3, np.random.default_rng(0), bl.costs.fixed(np.full((1, 2, 2), 0.7)))
-        array([1, 1, 1])
-    """
-    if not callable(rule):
-        raise ValueError(f"rule must be a function of (costs, rng), got {checks.show(rule)}")
-
-    def draw(n: int, rng: np.random.Generator, costs: Any) -> Ints:
-        if costs is None:
-            raise ValueError("costs must be given to a delay model made by function(), got None")
-        delays = [(f"delay of episode {k}", rule(costs.at(k), rng)) for k in range(n)]
-        return np.array([checks.integer(*each, 0, NEVER) for each in delays], dtype=np.int64)
-
-    return _made(function, draw, rule=rule)
 
 
 def trace(delays: object, *, repeat: bool = False) -> Recorded:
@@ -510,7 +486,7 @@ def trace(delays: object, *, repeat: bool = False) -> Recorded:
             "like a time: use from_times(decided, arrived)"
         )
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
+    def rule(n: int, rng: np.random.Generator) -> Ints:
         if n > len(found) and not repeat:
             raise ValueError(
                 f"episodes must be at most {len(found)}, the length of the trace "
@@ -690,8 +666,8 @@ def per_step(
         return OutcomeDependentDelay(per_step, (("models", models),), partial(_each_step, models))
     given = _models(models)
 
-    def rule(n: int, rng: np.random.Generator, costs: Any) -> Ints:
-        return np.stack([model.draw(n, rng, costs) for model in given], axis=1)
+    def rule(n: int, rng: np.random.Generator) -> Ints:
+        return np.stack([model.draw(n, rng) for model in given], axis=1)
 
     return _made(per_step, rule, models=given)
 

@@ -27,8 +27,7 @@ from belated.core.tree import Configured, Count, Entries, Learned
 from belated.core.versions import Policy, Versions
 
 EXACT = 6
-"""Numbers of at most this many bits have a bucket each."""
-HALF = 1 << (EXACT - 1)
+"""The number of leading bits of a delay that are kept."""
 
 
 class Quantiles(Learned):
@@ -39,39 +38,23 @@ class Quantiles(Learned):
     2,000 buckets, however many and however large the numbers are.
     """
 
-    _buckets: dict[int, int]
+    _buckets: dict[int, Count]  # by the least number of each
 
     def __init__(self) -> None:
         self._buckets = {}
 
     def add(self, number: int) -> None:
         """Count a number of at least 0."""
-        bucket = number if number < 2 * HALF else _bucket(number)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        if number >> EXACT:
+            shift = number.bit_length() - EXACT
+            number = number >> shift << shift
+        self._buckets[number] = self._buckets.get(number, 0) + 1
 
     def at(self, *shares: float) -> list[int]:
         """Quantiles of the values so far, one for every share; empty if there are no values."""
         buckets = sorted(self._buckets)
         passed = list(accumulate(self._buckets[bucket] for bucket in buckets))
-        return [_least(buckets[bisect_left(passed, s * passed[-1])]) for s in shares if passed]
-
-    def check_learned(self) -> None:
-        """Check that every bucket can be one."""
-        for bucket, count in self._buckets.items():
-            checks.integer("bucket", bucket, 0, _bucket(2**62))
-            checks.integer("count", count, 1, checks.MOST)
-
-
-def _bucket(number: int) -> int:
-    """The bucket of a number: the number itself, or its length in bits and its highest bits."""
-    shift = max(number.bit_length() - EXACT, 0)
-    return HALF * shift + (number >> shift)
-
-
-def _least(bucket: int) -> int:
-    """The least number of a bucket."""
-    shift = max(bucket // HALF - 1, 0)
-    return (bucket - HALF * shift) << shift
+        return [buckets[bisect_left(passed, s * passed[-1])] for s in shares if passed]
 
 
 SLACK = 8

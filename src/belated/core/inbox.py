@@ -29,7 +29,6 @@ actions that it plays most.
 """
 
 import math
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +38,7 @@ from belated.core import checks
 from belated.core.contract import Agent, WrapperBase, check_inside
 from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, check_held, in_a_list, is_past
 from belated.core.records import Episode, FeedbackError, Scale
-from belated.core.tree import LARGEST_FLOAT, Count, call, exact, is_thawing, parameters
+from belated.core.tree import LARGEST_FLOAT, Count, exact, is_thawing
 
 SWEEP = 64
 """The number of open episodes at which the inbox first asks the agent whether all of them are."""
@@ -48,9 +47,6 @@ PASSED = ("overdue", "forgotten", "defaulted")
 UNTOLD = 100_000
 """The number of expired episodes that the next report can name; older ones are only counted."""
 OVERDUE = "its deadline has passed, and the agent still uses it"
-NARROW, ENOUGH = 0.05, 100
-"""If ENOUGH costs all lie in less than this share of the range, the inbox warns."""
-HOUR = 3600
 LOST = "lost"
 """What stands for a clock that a file cannot hold."""
 
@@ -209,12 +205,6 @@ class Inbox(WrapperBase):
         self._timed = clock is not None
         self.deadline = self._limit("deadline without a clock", "deadline", deadline, 0)
         self.grace = self._limit("grace", "grace", grace, 1)
-        if self.deadline and not self._timed and self.deadline % HOUR == 0:
-            warnings.warn(
-                f"deadline={deadline} without a clock is that many episodes; for seconds, hand in "
-                "clock=time.time",
-                stacklevel=2,
-            )
         self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
@@ -239,7 +229,6 @@ class Inbox(WrapperBase):
         self._crowded, self._now, self._began = SWEEP, -LARGEST_FLOAT, deque()
         self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
         self._untold = deque(maxlen=UNTOLD)
-        self._seen = (math.inf, -math.inf, 0)  # smallest cost, largest cost, number of costs
         if clock != "now" and not is_thawing():
             self._expire(self.agent.begun - 1)
 
@@ -416,7 +405,6 @@ class Inbox(WrapperBase):
         for number, known in found.known.items():
             entry = self._table.at(number, [])
             entry.facts = known
-            self._watch(known)
             done = self._complete(known) and not entry.memory
             if done or not self.agent.is_open(number):
                 self._table.close(number)
@@ -425,24 +413,6 @@ class Inbox(WrapperBase):
                 if not self.agent.is_open(number):
                     self._table.close(number)
             self._crowded = SWEEP + 2 * len(self._table)
-
-    def _watch(self, known: Facts) -> None:
-        """Warn once if all costs lie in a small part of their range: then learning is slow.
-
-        Equal costs cause no warning.
-        """
-        costs = [float(value) for key, value in known.items() if isinstance(key, int)]
-        if not costs:
-            return
-        low, high = min(self._seen[0], *costs), max(self._seen[1], *costs)
-        self._seen = (low, high, self._seen[2] + 1)
-        if self._seen[2] == ENOUGH and 0.0 < high - low < NARROW:
-            warnings.warn(
-                f"all costs so far lie between {low:.3g} and {high:.3g}, less than 5 % of the "
-                "range, so that little can be learned; hand rewards to Inbox(agent, "
-                "rewards=(low, high), clip=True) with the range in which most of them lie",
-                stacklevel=4,
-            )
 
     def _look(self, now: float | None) -> None:
         """Read the clock once, and date the episodes that have begun since the last reading."""
@@ -535,8 +505,3 @@ class Inbox(WrapperBase):
         check_held(held, self.problem, self.information)
         for _, what in self._untold:
             checks.choice("untold", what, PASSED)
-
-    def __repr__(self) -> str:
-        plain = {each.name: each.default for each in parameters(type(self))}
-        given = {n: v for n, v in self.configuration().items() if n != "agent" and v != plain[n]}
-        return call(self, self.agent, **given)

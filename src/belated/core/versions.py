@@ -12,7 +12,7 @@ from typing import Annotated, Self
 import numpy as np
 import numpy.typing as npt
 
-from belated.core.arrays import Floats, Ints, frozen, one_hot, same_memory
+from belated.core.arrays import Floats, Ints, frozen, same_memory
 from belated.core.tree import Entries
 
 Policy = Annotated[Floats, Entries("policy", rows=True)]
@@ -60,24 +60,7 @@ class RowsDifference:
         return frozen(made)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choices:
-    """A policy that plays one action in every row.
-
-    Attributes:
-        actions: (...,) the action of every row.
-        count: A, the number of actions.
-    """
-
-    actions: Annotated[npt.NDArray[np.uint16], Entries("rows", below="A")]
-    count: int
-
-    def whole(self) -> Floats:
-        """The policy, read-only."""
-        return frozen(one_hot(self.actions.astype(np.int64), self.count))
-
-
-Kept = Policy | RowsDifference | Choices
+Kept = Policy | RowsDifference
 """A stored policy."""
 
 
@@ -104,47 +87,24 @@ class Versions:
     def __init__(self, rows: Ints | None = None) -> None:
         self._rows = rows
         self._base: Floats | None = None
-        self._policy: Floats | None = None  # the newest one
+        self._policy = np.zeros(0)  # the newest one
         self._kept: Kept | None = None
 
     def keep(self, policy: Floats) -> Kept:
         """The stored form of a read-only policy (..., A); one object while the policy stays."""
-        before = policy if self._policy is None else self._policy
-        if self._kept is None or not same_memory(policy, before):
-            self._kept = policy if policy.size < LARGE else self._compared(policy, before)
+        if self._kept is None or not same_memory(policy, self._policy):
+            self._kept = policy if policy.size < LARGE else self._compared(policy)
         self._policy = policy
         return self._kept
 
-    def _compared(self, policy: Floats, before: Floats) -> Kept:
-        """The difference from the base, or from the previous policy if that is much smaller."""
-        choices = _choices(policy)
-        if choices is not None:
-            return choices
-        if self._base is None:
-            self._base = policy
-            return policy
-        rows = self._differing(self._base, policy)
-        count = policy.size // policy.shape[-1]
-        if 2 * len(rows) > count and before is not self._base:
-            nearer = self._differing(before, policy)
-            if 2 * len(nearer) < len(rows):
-                self._base, rows = before, nearer
-        if len(rows) == count:
-            return policy
-        flat = policy.reshape(-1, policy.shape[-1])
-        return RowsDifference.at(self._base, rows, frozen(flat[rows]))
-
-    def _differing(self, first: Floats, second: Floats) -> Ints:
-        """The rows in which two policies differ, bit by bit."""
-        rows = differing(first, second)
-        return rows if self._rows is None else np.intersect1d(rows, self._rows, assume_unique=True)
-
-
-def _choices(policy: Floats) -> Choices | None:
-    """The actions of a policy that plays one in every row; None if it does not."""
-    rows, actions = policy.size // policy.shape[-1], policy.shape[-1]
-    if actions > np.iinfo(np.uint16).max or np.count_nonzero(policy.view(np.int64)) != rows:
-        return None
-    chosen = policy.argmax(axis=-1)
-    certain = np.take_along_axis(policy, chosen[..., None], axis=-1) == 1.0
-    return Choices(chosen.astype(np.uint16), actions) if certain.all() else None
+    def _compared(self, policy: Floats) -> Kept:
+        """The difference from the base; the policy is the next base if nearly all rows differ."""
+        base, actions = self._base, policy.shape[-1]
+        if base is not None:
+            rows = differing(base, policy)
+            if self._rows is not None:
+                rows = np.intersect1d(rows, self._rows, assume_unique=True)
+            if len(rows) * actions < 0.9 * policy.size:
+                return RowsDifference.at(base, rows, frozen(policy.reshape(-1, actions)[rows]))
+        self._base = policy
+        return policy

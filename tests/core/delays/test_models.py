@@ -104,21 +104,6 @@ def test_trace_from_array():
     assert draw(bl.delays.trace([3, 1], repeat=True), 5).tolist() == [3, 1, 3, 1, 3]
 
 
-def test_delays_may_depend_on_costs():
-    world = bl.World(
-        bl.environments.bandit([0.5]).mdp, bl.costs.sequence(np.linspace(0, 1, 5)[:, None, None])
-    )
-    slow_when_cheap = bl.delays.function(lambda costs, rng: round(4 * (1 - costs.mean())))
-    agent = bl.DelayedOPPO(world.problem)
-    run = bl.simulate(world, agent, delays=slow_when_cheap, episodes=5)
-    assert run.delays.tolist() == [4, 3, 2, 1, 0]
-    with pytest.raises(ValueError, match="costs must be given"):
-        draw(slow_when_cheap, 3)
-    negative = bl.delays.function(lambda costs, rng: -1)
-    with pytest.raises(ValueError, match="delay of episode 0"):
-        bl.simulate(world, agent, delays=negative, episodes=5)
-
-
 def test_never_may_stand_among_fractions():
     model = bl.delays.trace([3.0, bl.NEVER, np.inf])
     assert draw(model, 3).tolist() == [3, bl.NEVER, bl.NEVER]
@@ -130,27 +115,12 @@ def test_delays_beyond_all_bounds_stay_delays():
     assert heavy.max() == 2**61
 
 
-def test_wrapped_delays_may_depend_on_costs():
-    costs = bl.costs.sequence(np.linspace(0, 1, 5)[:, None, None, None])
-    model = bl.delays.function(lambda costs, rng: round(4 * costs.mean()))
-    for wrapped in (
-        bl.delays.lost(0.0, model), bl.delays.monotone(model), bl.delays.bursts(1, model)
-    ):  # fmt: skip
-        drawn = wrapped.draw(5, np.random.default_rng(0), costs)
-        assert drawn.tolist() == [0, 1, 2, 3, 4]
-
-
 def test_what_was_not_asked_for_in_time_comes_later_oldest_first():
     line = bl.DelayLine()
     for k, delay in enumerate([5, 3, 0]):
         line.push([bl.Costs(k, [0.0])], delay)
     assert [record.episode for record in line.release(9)] == [0, 1, 2]
     assert len(line) == 0
-
-
-def costly(costs, rng):
-    """A rule for `delays.function`."""
-    return round(4 * costs.mean())
 
 
 d = bl.delays
@@ -169,7 +139,6 @@ MODELS = {
     "bursts(size=5)": lambda: d.bursts(5),
     "bursts(size=5, within=poisson(mean=1))": lambda: d.bursts(5, d.poisson(1)),
     "monotone(model=geometric(mean=9))": lambda: d.monotone(d.geometric(9)),
-    "function(rule=costly)": lambda: d.function(costly),
     "trace([3, 1, NEVER])": lambda: d.trace([3, 1, np.nan]),
     "trace([3, 1], repeat=True)": lambda: d.trace([3, 1], repeat=True),
     "lost(probability=1, otherwise=trace([2]))": lambda: d.lost(1, d.trace([2])),
@@ -177,7 +146,7 @@ MODELS = {
 
 
 def test_a_model_prints_as_the_call_that_makes_it():
-    names = {name: getattr(d, name) for name in d.__all__} | {"costly": costly}
+    names = {name: getattr(d, name) for name in d.__all__}
     for text, make in MODELS.items():
         assert repr(make()) == text
         assert eval(text, names) == make()
@@ -201,12 +170,11 @@ def test_models_are_equal_if_their_parameters_are():
 @pytest.mark.parametrize("text", MODELS)
 def test_copies_of_a_model_draw_the_same(text):
     model = MODELS[text]()
-    costs = bl.costs.stochastic(np.full((1, 2, 2), 0.5), seed=1)
-    drawn = model.draw(1, np.random.default_rng(3), costs)
+    drawn = model.draw(1, np.random.default_rng(3))
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert twin == model
         assert repr(twin) == text
-        assert np.array_equal(twin.draw(1, np.random.default_rng(3), costs), drawn)
+        assert np.array_equal(twin.draw(1, np.random.default_rng(3)), drawn)
 
 
 def test_a_model_cannot_be_changed():
