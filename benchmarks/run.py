@@ -26,6 +26,7 @@ import numpy as np
 from dense import DensePasses
 
 import belated as bl
+from belated.core import saving
 from belated.core.arrays import frozen
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.transitions import Model
@@ -342,24 +343,32 @@ def million():
 
 
 def verdicts():
-    say("## Three lines compared at every look, over a million decisions in nights of 10,000\n")
-    rng = np.random.default_rng(0)
+    say("## A verdict every night, over a million decisions in nights of 10,000\n")
+    say("Three lines, 5 % report one to three nights later; the first look reads the whole log.\n")
     n, night, rows = 1_000_000, 10_000, []
-    actions, outcomes = rng.integers(0, 3, n), (rng.random(n) < 0.05).astype(float)
     for d in (0, 10):
-        x = rng.standard_normal((n, d)) if d else None
-        contest = bl.evaluation.Contest(3, d, range=(0.0, 1.0), least=1.0 / 3.0)
-        before, looks = resident(), []
-        for k in range(0, n, night):
-            part, start = slice(k, k + night), time.process_time()
-            p = np.full(night, 1.0 / 3.0)
-            contest.extend(actions[part], p, outcomes[part], None if x is None else x[part])
-            contest.winner()
-            contest.difference(0, 1)
+        rng, due, looks = np.random.default_rng(0), {}, []
+        agent = bl.recommend(bl.Choice(3, d) if d else bl.Choice(3), floor=0.3, changes=False)
+        before = resident()
+        for day in range(n // night):
+            x = rng.standard_normal((night, d)) if d else [None] * night
+            last, hits = rng.integers(1, 4, night), rng.random(night) < 0.05
+            for k in range(night):
+                made = agent.decide(x[k], now=float(day))
+                if hits[k]:
+                    late = due.setdefault(day + int(last[k]), [])
+                    late.append(bl.Reward(made.number, 1.0))
+            agent.observe(due.pop(day, []), now=float(day))
+            start = time.process_time()
+            agent.verdict(3.0, (0.0, 1.0))
             looks.append(time.process_time() - start)
         halves = show(np.mean(looks[5:50])), show(np.mean(looks[50:]))
-        rows.append((d, show(sum(looks)), *halves, earlier.memory(resident() - before)))
-    table(("features", "all looks", "a look, first half", "a look, second half", "memory"), rows)
+        grown = earlier.memory(resident() - before)
+        whole = saving.from_bytes(saving.to_bytes(agent), "")
+        rows.append((d, *halves, show(once_only(lambda a=whole: a.table())), grown))
+    table(
+        ("features", "a look, nights 5 to 50", "nights 50 to 100", "a first look", "memory"), rows
+    )
 
 
 def skipping():

@@ -125,7 +125,7 @@ class Contest:
         *,
         actions: int | None = None,
         level: float = 0.95,
-        range: tuple[float, float] | None = None,
+        range: tuple[float, float] | list[float] | None = None,
         least: float | None = None,
     ) -> None:
         self.lines = checks.integer("lines", lines, 2)
@@ -431,7 +431,7 @@ def needed(
     return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
 
 
-def _range(given: tuple[float, float]) -> tuple[float, float]:
+def _range(given: tuple[float, float] | list[float]) -> tuple[float, float]:
     """The range, checked."""
     ends = checks.floats("range", given, "(2,)", (1,))
     if not (ends.shape == (2,) and np.isfinite(ends).all() and ends[0] < ends[1]):

@@ -22,9 +22,21 @@ def again(agent):
     return saving.from_bytes(saving.to_bytes(agent), "bytes")
 
 
+def weigh(agent):
+    """The decisions of the log as a fit takes them."""
+    log = slice(agent._rows.count)
+    return agent._weigh(log, agent._delays(log, agent._past_delays))
+
+
+def summed(agent):
+    """The sums of a fit."""
+    return agent._sums(weigh(agent), slice(agent._rows.count), agent._past)
+
+
 def known(agent):
     """What a fit says now, with the constant of all models in every weight, (M, p)."""
-    return agent._now()[1]
+    sums = summed(agent)
+    return agent._summed_up(sums, *agent._regressed(sums))
 
 
 def run(agent, T, rates, seed=0, late=lambda rng: 0, value=1.0, x=None):
@@ -312,17 +324,17 @@ def test_what_is_forgotten_keeps_its_exposure():
     for k in range(250, 300):  # young ones
         frozen.forget(k)
     assert frozen.table() == [before]
-    share = frozen._weigh().exposed[250:300]
+    share = weigh(frozen).exposed[250:300]
     assert share[-1] < 0.5
     for agent in agents:
         for _ in range(150):
             agent.decide()
             agent.observe([])
     ages = 299.0 - np.arange(250, 300)
-    delays = frozen._delays(450)
+    delays = frozen._delays(slice(450), frozen._past_delays)
     want = delays.at(delays.shares(), np.zeros(50, int), ages)
-    np.testing.assert_allclose(frozen._weigh().exposed[250:300], want)
-    assert kept._weigh().exposed[250:300].min() > 0.99
+    np.testing.assert_allclose(weigh(frozen).exposed[250:300], want)
+    assert weigh(kept).exposed[250:300].min() > 0.99
     mass = frozen.table()[0].exposed
     for k in range(250):  # these are gone from the log, their sums are not
         frozen.forget(k)
@@ -369,7 +381,7 @@ def test_outcomes_are_clipped_when_learned_and_not_when_shown(silence):
         chosen.append(agent.decide().action)
         agent.observe([bl.Reward(k, r[k] + silence)])
     tau = fit.clipped(r)
-    np.testing.assert_allclose(agent._weigh().outcome, np.clip(r, -tau, tau))
+    np.testing.assert_allclose(weigh(agent).outcome, np.clip(r, -tau, tau))
     assert 0 < (np.abs(r) > tau).sum() < 10
     for i, row in enumerate(agent.table()):
         mine = r[np.array(chosen) == i]
@@ -396,7 +408,7 @@ def test_a_report_that_equals_silence_changes_no_decision():
         if k > 250 and silent:
             with pytest.raises(bl.FeedbackError, match=r"known to be 1\.5, got 4"):
                 told.observe([bl.Reward(silent[0], 4.0)])
-    sides = [agent._sums(agent._weigh(), 300) for agent in (quiet, told)]
+    sides = [summed(agent) for agent in (quiet, told)]
     assert sides[0].hits.tolist() == sides[1].hits.tolist()
     assert sides[0].exposed.tolist() == sides[1].exposed.tolist()
 
@@ -456,7 +468,7 @@ def test_nightly_batches_without_a_clock_are_as_good_as_days():
                 due.setdefault(late, []).append(bl.Reward(plain.number, 1.0))
         agents[0].observe(due.get(day, []))
         agents[1].observe(due.get(day, []), now=float(day))
-    shares = [agent._delays(1200).shares().mean(0) for agent in agents]
+    shares = [agent._delays(slice(1200), agent._past_delays).shares().mean(0) for agent in agents]
     assert shares[0].tolist() == shares[1].tolist()
     assert shares[0][1:4] == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.15)
     assert [agent._unit for agent in agents] == [40.0, 1.0]

@@ -150,7 +150,7 @@ class Weighed(NamedTuple):
     outcome: Floats
     exposed: Floats
 
-    def rows(self, here: slice) -> Weighed:
+    def rows(self, here: slice | Bools) -> Weighed:
         """Some of the decisions."""
         parts: Any = (part[here] for part in self)
         return Weighed(*parts)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from belated.core.arrays import Floats
-from belated.verdict import ActionRow, Z
-
-DRAWS = 4096
+from belated.verdict import DRAWS, ActionRow, Z
 
 
 @dataclass(frozen=True, slots=True)

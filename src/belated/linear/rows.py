@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Rows(Learned):
         delay: of the first report; -1 while nothing has reported.
         until: when it was closed, so that its outcomes are not taken any more; infinite before.
         probability: of the chosen action; 0 if it was made elsewhere.
-        known: the place of what was known of the probabilities, see `Policies`; -1 if nothing was.
+        known: the place of what was known of the probabilities; -1 if nothing was.
     """
 
     base: Count
@@ -59,11 +59,6 @@ class Rows(Learned):
         """The number of the next decision."""
         return self.base + self.count
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the columns."""
-        return sum(getattr(self, name).nbytes for name in COLUMNS)
-
     def begin(self, time: float) -> int:
         """Add a decision; returns its number."""
         k = self.count
@@ -85,17 +80,10 @@ class Rows(Learned):
         """Whether outcomes of this decision are not taken any more."""
         return number < self.base or self.until.item(number - self.base) < math.inf
 
-    def awaited(self) -> Bools:
-        """Which decisions have acted and are open, (n,)."""
-        acted: Bools = self.model[: self.count] >= 0
-        return acted & (self.until[: self.count] == math.inf)
-
-    def ages(self, seen: int, now: float, unit: float) -> Floats:
-        """The age of every decision at the last `observe`, in units; -1 if it began after that."""
-        n = self.count
-        ages = (np.minimum(self.until[:n], now) - self.time[:n]) / unit
-        ages[max(seen - self.base, 0) :] = -1.0
-        return np.maximum(ages, -1.0)
+    def awaited(self, at: slice | Ints) -> Bools:
+        """Which of these decisions have acted and are open."""
+        waiting: Bools = (self.model[at] >= 0) & (self.until[at] == math.inf)
+        return waiting
 
     def open(self) -> Ints:
         """The numbers of the decisions that are open."""
@@ -120,36 +108,3 @@ class Rows(Learned):
         """Check that rows in use are in the columns."""
         if self.count > len(self.time):
             raise ValueError("the log must hold its rows")
-
-
-class Policies(Learned):
-    """What was known of the probabilities of decisions before their features were seen.
-
-    Attributes:
-        count: the number of rows in use.
-        table: probabilities of all actions, without features; otherwise the smallest ones that
-            floor and holdout allow. 0 for actions that are not available.
-    """
-
-    count: Count
-    table: Annotated[Floats, Entries("_ models", 0.0, 1.0)]
-
-    def __init__(self, models: int) -> None:
-        self.count, self.table = 0, np.zeros((0, models))
-        self.places: dict[Any, int] = {}  # by what determines a row; not saved
-
-    def place(self, key: Any, row: Floats) -> int:
-        """The place of a row, which is added if it is new, loaded or not."""
-        same = np.flatnonzero((self.table[: self.count] == row).all(axis=1))
-        place = int(same[0]) if len(same) else self.count
-        if place == len(self.table):
-            room = np.zeros((8 + self.count, self.table.shape[1]))
-            self.table = np.concatenate([self.table, room])
-        self.table[place] = row
-        self.count = max(self.count, place + 1)
-        return self.places.setdefault(key, place)
-
-    def check_learned(self) -> None:
-        """Check that rows in use are in the table."""
-        if self.count > len(self.table):
-            raise ValueError("the table of policies must hold its rows")

@@ -37,7 +37,7 @@ from belated.linear.logs import DecisionLog
 from belated.linear.model import Known, Model, available, drawn, every, mixed, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
-from belated.linear.rows import LATEST, Policies, Rows
+from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
 from belated.verdict import ActionRow, Verdict, varying, verdict
 
@@ -58,6 +58,8 @@ ENOUGH = 20
 which a category whose values were never listed is a warning."""
 UNPLAYED = 1e-12
 """A lower bound of the probability of an action that floor and holdout do not play."""
+SETTLED = 1000
+"""The least number of decisions that a look sums up for good."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
 Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
@@ -94,7 +96,9 @@ class LinearSampler(Configured):
     reads_delays = True
 
     _rows: Rows
-    _policies: Policies
+    # What was known of the probabilities of decisions before their features were seen: without
+    # features those of all actions; otherwise the smallest ones that floor and holdout allow.
+    _policies: Annotated[Floats, Entries("_ models", 0.0, 1.0)]
     _terms: list[float]  # of the verdict: window, level and range
     _followed: Count  # decisions that the sequences of the verdict have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
@@ -150,7 +154,8 @@ class LinearSampler(Configured):
         columns = 2 if self._few_columns else d
         checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
         self._rows = Rows(problem.width)
-        self._policies = Policies(self._models)
+        self._policies = np.zeros((0, self._models))
+        self._policy_places: dict[object, int] = {}  # by what determines a row; not saved
         self._terms, self._followed, self._sequences = [], 0, np.zeros(0)
         self._past, self._past_delays = self._no_sums(), Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
@@ -159,6 +164,8 @@ class LinearSampler(Configured):
         self._time = self._clock = -1.0
         self._calls, self._retired, self._events, self._acting = [], [], {}, {}
         self._scaling = unscaled(problem.features)
+        # What the next look at the table need not sum up again; it is not saved.
+        self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums, Delays] | None = None
 
     # Attributes of the agent
 
@@ -277,13 +284,18 @@ class LinearSampler(Configured):
         narrow = not self.problem.width
         terms = shares.tobytes() if narrow else (self.floor, self.holdout, str(self.reference))
         key = (models.tobytes(), terms)
-        place = self._policies.places.get(key)
+        place = self._policy_places.get(key)
         if place is not None:
             return place
         least = shares
         if not narrow:
             least = mixed(self, self.floor, np.zeros(len(models)), models).clip(UNPLAYED)
-        return self._policies.place(key, every(self.problem, models, least))
+        row = every(self.problem, models, least)
+        same = np.flatnonzero((self._policies == row).all(axis=1))
+        if not len(same):
+            self._policies = np.concatenate([self._policies, row[None]])
+        found = int(same[0]) if len(same) else len(self._policies) - 1
+        return self._policy_places.setdefault(key, found)
 
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
@@ -404,6 +416,8 @@ class LinearSampler(Configured):
         known[event] = record.value
         if len(known) > 1 or event != EVENT:
             self._events[number] = known
+        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
+            self._looked = None
         outcome = math.fsum(known.values()) - (self.silence or 0.0)
         if self.silence is None:
             self._reports += before < 0.0
@@ -486,7 +500,12 @@ class LinearSampler(Configured):
                 self._follow()
             except ValueError:  # outcomes are outside of the range: the next verdict says so
                 self._terms = []
-            self._past, self._past_delays = self._sums(self._weigh(), gone), self._delays(gone)
+            log, old, delays = slice(rows.count), slice(gone), self._past_delays
+            weighed = self._weigh(log, self._delays(log, delays)).rows(old)
+            self._past, self._past_delays = (
+                self._sums(weighed, old, self._past),
+                self._delays(old, delays),
+            )
             rows.drop(gone)
 
     # Fitting
@@ -505,19 +524,20 @@ class LinearSampler(Configured):
     def _fit(self) -> None:
         """Fit the models to the log, after a test for a change; see `fit`."""
         self._batch = False
-        weighed = self._weigh()
-        sums = self._sums(weighed, self._rows.count)
+        log = slice(self._rows.count)
+        weighed = self._weigh(log, self._delays(log, self._past_delays))
+        sums = self._sums(weighed, log, self._past)
         level, fitted, variance = self._regressed(sums)
         # A diagonal cannot tell a change from a misfit.
         tests = self.changes and not self._few_columns
         if tests and self.made - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.made
             if self._has_changed(weighed, level, fitted, variance):
-                sums = self._sums(weighed, self._rows.count)
+                sums = self._sums(weighed, log, self._past)
                 level, fitted, variance = self._regressed(sums)
         self._known = self._summed_up(sums, level, fitted, variance)
         if self.close_at is not None and self._reports >= ENOUGH:
-            ripe = (weighed.exposed >= self.close_at) & self._rows.awaited()
+            ripe = (weighed.exposed >= self.close_at) & self._rows.awaited(log)
             if ripe.any():
                 self._close(np.flatnonzero(ripe) + self._rows.base)
 
@@ -526,41 +546,44 @@ class LinearSampler(Configured):
         """How many decisions count: those since the last change."""
         return max(self.made - max(self._changed, 0), 0)
 
-    def _hits(self) -> Bools:
+    def _places(self, at: slice | Ints) -> Ints:
+        """The places in the log of some of its decisions."""
+        return np.arange(self._rows.count)[at] if isinstance(at, slice) else at
+
+    def _hits(self, at: slice | Ints) -> Bools:
         """Which decisions have reported; under silence, a sum that equals it has not."""
-        n = self._rows.count
-        came: Bools = self._rows.delay[:n] >= 0.0
-        return came if self.silence is None else came & (self._rows.outcome[:n] != 0.0)
+        came: Bools = self._rows.delay[at] >= 0.0
+        return came if self.silence is None else came & (self._rows.outcome[at] != 0.0)
 
-    def _weigh(self) -> fit.Weighed:
-        """The decisions of the log as the regression takes them."""
-        rows, n = self._rows, self._rows.count
-        x, models, outcome, hits = rows.x[:n], rows.model[:n], rows.outcome[:n], self._hits()
+    def _ages(self, at: slice | Ints, unit: float) -> Floats:
+        """The ages of decisions at the last `observe`, in units; -1 if they began after that."""
+        rows, seen = self._rows, self._seen + self._reserved - self._rows.base
+        ages = (np.minimum(rows.until[at], self._time) - rows.time[at]) / unit
+        ages[self._places(at) >= seen] = -1.0
+        return np.maximum(ages, -1.0)
+
+    def _weigh(self, at: slice | Ints, delays: Delays, *, shown: bool = False) -> fit.Weighed:
+        """Decisions as a regression takes them; shown to people, no amount is clipped."""
+        rows, hits = self._rows, self._hits(at)
+        x, models, outcome = rows.x[at], rows.model[at], rows.outcome[at]
         if self.silence is None:
-            return fit.all_report(x, models, outcome, hits, rows.awaited())
-        delays = self._delays(n)
-        ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
-        exposed = delays.at(delays.shares(), models, ages)
-        return fit.silence_counts(x, models, outcome, hits, exposed, self._known)
+            return fit.all_report(x, models, outcome, hits, rows.awaited(at))
+        exposed = delays.at(delays.shares(), models, self._ages(at, self._unit))
+        return fit.silence_counts(x, models, outcome, hits & (not shown), exposed, self._known)
 
-    def _delays(self, end: int) -> Delays:
-        """The counts of the delays of the past and of the rows before `end`."""
-        delays, rows = fit.copied(self._past_delays, Delays(self._models)), self._rows
-        hits = np.flatnonzero(self._hits()[:end])
-        ages = rows.ages(self._seen + self._reserved, self._time, self._unit)
-        delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages[hits])
+    def _delays(self, at: slice | Ints, past: Delays) -> Delays:
+        """The counts of the delays of the past and of these decisions."""
+        delays, rows = fit.copied(past, Delays(self._models)), self._rows
+        hits = self._places(at)[self._hits(at)]
+        ages = self._ages(hits, self._unit)
+        delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages)
         return delays
 
-    def _pooled(self) -> Floats:
-        """The exposure at each edge, over all actions, (E,)."""
-        pool: Floats = self._delays(self._rows.count).shares().mean(axis=0)
-        return pool
-
-    def _sums(self, weighed: fit.Weighed, end: int) -> fit.Sums:
-        """The sums over the past and the rows before `end`; rows before a change only count."""
-        sums, rows = fit.copied(self._past, self._no_sums()), self._rows
-        start = max(self._changed - rows.base, 0)
-        sums.add(weighed.rows(slice(end)), self._hits()[:end], rows.outcome[:end], start)
+    def _sums(self, weighed: fit.Weighed, at: slice | Ints, past: fit.Sums) -> fit.Sums:
+        """The sums over the past and these decisions; those before a change only count."""
+        sums, rows = fit.copied(past, self._no_sums()), self._rows
+        start = int((self._places(at) < self._changed - rows.base).sum())
+        sums.add(weighed, self._hits(at), rows.outcome[at], start)
         return sums
 
     def _regressed(self, sums: fit.Sums) -> tuple[fit.Level, fit.Belief, float]:
@@ -600,7 +623,9 @@ class LinearSampler(Configured):
         if self._evidence <= 0.5:
             return False
         start += first
-        before, _ = fit.regressed(self._sums(weighed, start), level, prior)
+        before, _ = fit.regressed(
+            self._sums(weighed.rows(slice(start)), slice(start), self._past), level, prior
+        )
         weight = fit.PSEUDO if self.problem.shared else fit.FIXED
         self._prior = level.unscaled(fit.inflated(before, level.ridge, weight))
         self._changed, self._evidence = rows.base + start, 0.0
@@ -621,8 +646,8 @@ class LinearSampler(Configured):
         self._past = fit.copied(self._past, made._past)
         self._past_delays = fit.copied(self._past_delays, made._past_delays)
         self.problem, self.reference = made.problem, made.reference
-        self._policies.table = np.pad(self._policies.table, ((0, 0), (0, 1)))
-        self._policies.places.clear()
+        self._policies = np.pad(self._policies, ((0, 0), (0, 1)))
+        self._policy_places.clear()
         self._terms = []
         if self._prior is not None:
             self._prior = self._prior.with_model()
@@ -703,29 +728,49 @@ class LinearSampler(Configured):
             until=max(self._time, self._clock, float(time.max())) if len(kept) else None,
         )
 
-    def _now(self) -> tuple[fit.Sums, Known | None]:
-        """All sums, and what they say; nothing changes."""
-        sums = self._sums(self._weigh(), self._rows.count)
+    def _now(self) -> tuple[fit.Sums, Known | None, Floats]:
+        """All sums, what they say, and the exposure at each edge over all actions, (E,).
+
+        Decisions that are fully exposed are summed up once; the next look begins after them.
+        """
+        rows, terms = self._rows, (self._rows.base, self._changed, self._unit, self._models)
+        if self._looked is None or self._looked[0] != terms:
+            self._looked = terms, np.arange(0), 0, self._past, self._past_delays
+        _, left, end, past, before = self._looked
+        at = np.append(left, np.arange(end, rows.count))
+        delays = self._delays(at, before)
+        if end and delays.longest() > before.longest():  # then nothing was fully exposed
+            self._looked = None
+            return self._now()
+        weighed = self._weigh(at, delays, shown=True)
+        done = (rows.until[at] < math.inf) | self._hits(at)
+        if self.silence is not None:
+            done = (self._ages(at, self._unit) >= delays.longest()) & (weighed.models >= 0)
+        if done.sum() >= SETTLED:
+            past, before = (
+                self._sums(weighed.rows(done), at[done], past),
+                self._delays(at[done], before),
+            )
+            weighed, at = weighed.rows(~done), at[~done]
+            self._looked = terms, at, rows.count, past, before
+        sums = self._sums(weighed, at, past)
         known = self._summed_up(sums, *self._regressed(sums)) if self._reports else None
-        return sums, known
+        return sums, known, delays.shares().mean(axis=0)
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
-        return self._table(*self._now())
+        return self._table(*self._now()[:2])
 
     def _table(self, sums: fit.Sums, known: Known | None) -> list[ActionRow]:
         """The table."""
         names, overall = ["all"], None
         if not self.problem.shared:
             names = [self.problem.name(a) for a in range(self._models)]
-        if self.problem.width and not self.problem.shared:
-            mean, error = np.zeros(self._models), np.full(self._models, math.inf)
-            if known is not None:
-                x = sums.features[2] / max(sums.plays.sum(), 1.0)
-                mean = known.constant + known.theta @ x
-                spread = life.variances(known.covariance, x[None])[:, 0]
-                error = known.sigma * np.sqrt(np.maximum(spread, 0.0))
-            overall = (mean, error)
+        if self.problem.width and not self.problem.shared and known is not None:
+            x = sums.features[2] / max(sums.plays.sum(), 1.0)
+            spread = life.variances(known.covariance, x[None])[:, 0]
+            error = known.sigma * np.sqrt(np.maximum(spread, 0.0))
+            overall = (known.constant + known.theta @ x, error)
         return life.table(
             names,
             sums.plays,
@@ -742,7 +787,7 @@ class LinearSampler(Configured):
 
         most: the largest number of weights. newest: the number of decisions to average over.
         """
-        sums, known = self._now()
+        sums, known, pool = self._now()
         rows, found = self._table(sums, known), []
         if known is not None:
             average = sums.features[2, : known.theta.shape[1]] / max(sums.plays.sum(), 1.0)
@@ -762,7 +807,7 @@ class LinearSampler(Configured):
             for x in asked:
                 now[models] += probabilities(self, known, x[None], models)
             now /= len(asked)
-        pool = self._pooled() * (known is not None)
+        pool = pool * (known is not None)
         return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
 
     def verdict(
@@ -794,8 +839,7 @@ class LinearSampler(Configured):
         rows = self.table()
         if self.problem.shared:
             return varying(rows[0], level)
-        if window is not None:
-            window = checks.real("window", window, 0.0, LATEST)
+        window = None if window is None else checks.real("window", window, 0.0, LATEST)
         if range is not None and self.problem.width and not (self.floor or self.holdout):
             raise ValueError("range must be None with features and a floor of 0, got a range")
         contest = None
@@ -818,10 +862,9 @@ class LinearSampler(Configured):
             time=time,
         )
 
-    def _contest(self, terms: Sequence[float]) -> Contest:
+    def _contest(self, terms: list[float]) -> Contest:
         """Fresh sequences."""
-        ends = (terms[2], terms[3]) if len(terms) > 2 else None
-        return Contest(self._models, self.problem.width, level=terms[1], range=ends)
+        return Contest(self._models, self.problem.width, level=terms[1], range=terms[2:] or None)
 
     def _follow(self) -> Contest | None:
         """Let the sequences take the decisions whose outcomes have become final."""
@@ -831,7 +874,7 @@ class LinearSampler(Configured):
         if len(self._sequences):
             contest.restore(self._sequences)
         new = slice(max(self._followed - rows.base, 0), rows.count)
-        delay, ages = rows.delay[new], rows.ages(self._seen + self._reserved, self._time, 1.0)[new]
+        delay, ages = rows.delay[new], self._ages(new, 1.0)
         final = (rows.until[new] < math.inf) | (ages >= window)
         if self.silence is None:
             final |= delay >= 0.0
@@ -845,22 +888,16 @@ class LinearSampler(Configured):
             rows.probability[kept],
             outcomes + (self.silence or 0.0),
             rows.x[kept],
-            least=self._policies.table[rows.known[kept]],
+            least=self._policies[rows.known[kept]],
         )
         self._followed, self._sequences = rows.base + new.start + end, contest.state()
         return contest
 
-    def _allocation(self) -> Floats | None:
+    def _allocation(self) -> Floats:
         """About which share of the decisions plays each action at present, (A,)."""
-        rows, start = self._rows, max(self._rows.count - RECENT, 0)
-        newest = start + np.flatnonzero(rows.known[start : rows.count] >= 0)
-        if not len(newest):
-            return None
-        least: Floats = self._policies.table[rows.known[newest[-1]]]
-        if not self.problem.width:
-            return least
-        played: Floats = np.bincount(rows.model[newest], minlength=self._models) / len(newest)
-        return np.maximum(played, least)
+        newest = self._rows.model[: self._rows.count][-RECENT:]
+        played: Floats = np.bincount(newest[newest >= 0], minlength=self._models).astype(float)
+        return np.maximum(played / max(len(newest), 1), self.floor / self._models)
 
     def _span(self) -> float:
         """The time since the first call, by the clock."""
@@ -911,11 +948,11 @@ class LinearSampler(Configured):
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         self._read_notes()
-        sums, known = self._now()
+        sums, known, pool = self._now()
         exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
         numbers = {
             "begun": self.made,
-            "open": int(self._rows.awaited().sum()) + len(self._acting),
+            "open": int(self._rows.awaited(slice(self._rows.count)).sum()) + len(self._acting),
             "reports": int(reports),
             "late": self._late,
             "exposed": exposed,
@@ -925,8 +962,8 @@ class LinearSampler(Configured):
             "memory": self._counted,
             "changed_at": self._changed,
             "change": self._evidence,
-            "delay": self._median_delay(sums),
-            "log_bytes": self._rows.nbytes,
+            "delay": self._median_delay(sums, pool),
+            "log_bytes": sum(getattr(self._rows, name).nbytes for name in COLUMNS),
         }
         # A memory that is nearly as long as the run is short only because the run is.
         limit = min(3.0 * numbers["delay"], 0.5 * self.made)
@@ -941,11 +978,11 @@ class LinearSampler(Configured):
                 numbers[f"no listed value: {label.removesuffix(' = another')}"] = plays
         return numbers
 
-    def _median_delay(self, sums: fit.Sums) -> float:
+    def _median_delay(self, sums: fit.Sums, pool: Floats) -> float:
         """The median delay of reports, in decisions."""
         if not sums.hits.sum() or self.silence is None:
             return 0.0
-        age = float(UNIT_EDGES[int(np.argmax(self._pooled() >= 0.5))]) * self._unit
+        age = float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._unit
         if not self._told:
             return age
         return age * self.made / self._span() if self._span() > 0.0 else 0.0
@@ -958,7 +995,7 @@ class LinearSampler(Configured):
             raise ValueError("retired must leave one action that is played")
         if self._terms:
             self._contest(self._terms).restore(self._sequences)
-        if rows.known[: rows.count].max(initial=-1) >= self._policies.count:
+        if rows.known[: rows.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
         if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
             raise ValueError("numbers of decisions must be of ones that have begun")
