@@ -327,6 +327,33 @@ def test_advice_for_a_proof_gives_a_floor_that_suffices():
     assert euros.make().floor == 0.21
 
 
+PLANS = {
+    "floor": (3, {"prove_within": 40_000, "difference": 0.02, "rate": 0.06}, 0.21),
+    "phase": (2, {"prove_within": 1430, "difference": 0.05, "rate": 0.05}, 1.0),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_plan_proves_its_difference_in_time(plan):
+    """Four of five come in time; fewer than 12 of 20 would in 1 of 100 cases."""
+    K, asked, floor = PLANS[plan]
+    advice = bl.advise(bl.Choice(actions=K), **asked)
+    assert advice.make().floor == floor
+    phased = "Equal shares (floor=1) prove a difference of 0.05 within about 1,429 decisions; then"
+    assert (phased in " ".join(str(advice).split())) == (plan == "phase")
+    rates = np.full(K, asked["rate"] - asked["difference"] / 2.0)
+    rates[-1] += asked["difference"]
+    n, shares, named = asked["prove_within"], np.full(K, floor / K), 0
+    shares[-1] += 1.0 - floor
+    for seed in range(20):
+        rng, contest = np.random.default_rng(seed), Contest(K, range=(0.0, 1.0))
+        actions = rng.choice(K, n, p=shares)
+        outcomes = (rng.random(n) < rates[actions]).astype(float)
+        contest.extend(actions, np.tile(shares, (n, 1)), outcomes)
+        named += contest.winner() == K - 1
+    assert named >= 12
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
