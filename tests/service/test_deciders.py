@@ -18,9 +18,10 @@ import pytest
 
 from belated.linear.model import Model, choose
 from belated.service import decider, learner
-from belated.service.config import from_table
+from belated.service.config import Limits, from_table
 from belated.service.decider import BLOCK, Decider, Holder, opened
 from belated.service.run import opener
+from belated.service.tables import StorageError
 from limits import LIMIT, until
 from serving import InProcess, Server, config, full, same_from_snapshot_and_rows
 
@@ -256,9 +257,9 @@ def sessions(table):
     made = from_table({**table, "learners": [{**MAIL, "deadline_seconds": 100.0, "grace": 0}]})
     (one,) = made.learners
     db = opener(made, one)(True)
-    holder = opened(db, one, 1000)
+    holder = opened(db, one, Limits())
     other = opener(made, one)(True, joins=True)
-    yield holder, opened(other, one, 1000)
+    yield holder, opened(other, one, Limits())
     other.close()
     db.close()
 
@@ -297,15 +298,46 @@ def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(sessions
         assert (told[0].outcome, told[0].used) == ("late", False)
 
 
+def test_rows_wait_in_the_tables_while_the_queue_of_the_agent_is_full(sessions):
+    holder, other = sessions
+    in_turn(holder, lambda session: session.expire())
+    holder.tend()
+    holder.limits = Limits(batch=1, waiting=3)
+    ask = type("Asked", (), {"key": None, "observation": [0.0, 1.0], "among": None})
+
+    def taken():
+        in_turn(holder, lambda session: None)
+        return holder.runner.waiting
+
+    in_turn(other, lambda session: session.choose([ask] * 3))
+    assert taken() == 3
+    in_turn(other, lambda session: session.choose([ask] * 2))
+    assert taken() == 3  # no room
+    holder.runner.learn()
+    assert taken() == 4
+    holder.runner.learn_all()
+    assert holder.runner.agent.made == 5
+
+
+def test_a_schema_of_another_layout_is_refused(table):
+    made = from_table(table)
+    query(table, "COMMENT ON SCHEMA belated IS 'layout 3'")
+    with pytest.raises(StorageError, match="belated has layout 3, that of another release"):
+        opener(made, made.learners[0])(True)
+    query(table, "COMMENT ON SCHEMA belated IS NULL")
+    with pytest.raises(StorageError, match="belated has no layout"):
+        opener(made, made.learners[0])(True)
+
+
 def test_deciding_goes_on_while_learning_stands_still(table, monkeypatch):
     monkeypatch.setattr(learner, "STILL", 0.1)
     monkeypatch.setattr(decider, "PUBLISHED", 0.1)
     go, real = threading.Event(), Holder.catch_up
     go.set()
 
-    def waits(self):
+    def waits(self, **named):
         go.wait()
-        return real(self)
+        return real(self, **named)
 
     monkeypatch.setattr(Holder, "catch_up", waits)
     with InProcess(table) as first, InProcess(table) as second:

@@ -479,7 +479,6 @@ class Service:
 
 def _refused(error: Refusal, scope: Any) -> Answer:
     """The answer to a refused request; another server can answer it if there is an address."""
-    content = {"why": str(error), "outcome": error.outcome, "field": error.field}
     headers = {}
     if error.address is not None:
         query = scope["query_string"].decode("latin-1")
@@ -489,7 +488,7 @@ def _refused(error: Refusal, scope: Any) -> Answer:
         headers["retry-after"] = str(max(1, math.ceil(error.retry)))
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
-    told = {name: value for name, value in content.items() if value is not None}
+    told = wire.Refused(str(error), error.outcome or msgspec.UNSET, error.field or msgspec.UNSET)
     return as_json(told, error.status, **headers)
 
 

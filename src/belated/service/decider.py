@@ -15,14 +15,13 @@ rows are taken: what was acknowledged as taken in time is learned in time.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from belated.core.records import Decision
 from belated.linear.model import Model, available, choose
-from belated.service.config import LearnerConfig
+from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, requests
 from belated.service.session import EpisodeState, Session
 from belated.service.tables import StorageError, Tables, lock_of
@@ -61,12 +60,10 @@ def can_share(config: LearnerConfig) -> bool:
     return hasattr(config.fresh(), "reserve") and (config.deadline is None or config.timed)
 
 
-def opened(db: Tables, config: LearnerConfig, most_open: int) -> Session:
+def opened(db: Tables, config: LearnerConfig, limits: Limits) -> Session:
     """The session of a process."""
-    if db.taken is not None:
-        return Decider(db, config, sys.maxsize)
     kind = Holder if db.shared and can_share(config) else Session
-    return kind(db, config, most_open)
+    return (kind if db.taken is None else Decider)(db, config, limits)
 
 
 class Holder(Session):
@@ -104,7 +101,7 @@ class Holder(Session):
         self._numbered = False
         return made
 
-    def catch_up(self) -> int:
+    def catch_up(self, *, every: bool = False) -> int:
         """See `Session`: reserve the numbers that are leased, and take the rows of deciders."""
         self.now = max(self.now, self.clock())
         ((leased,),) = self.db.all(
@@ -113,7 +110,8 @@ class Holder(Session):
         if leased > self.runner.agent.begun:
             self._call("reserve", leased)
             self.shared = True
-        return self._take_rows() if self.shared else 0
+        room = every or self.runner.waiting < self.limits.waiting
+        return self._take_rows() if self.shared and room else 0
 
     def _take_rows(self) -> int:
         """Give the rows of deciders a number, and repeat what they did."""
@@ -135,7 +133,7 @@ class Holder(Session):
 
     def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         found = super()._locked(numbers)
-        while self.shared and self.catch_up():
+        while self.shared and self.catch_up(every=True):
             pass
         return found
 
@@ -170,13 +168,13 @@ class Holder(Session):
         )  # fmt: skip
         self._published, self._time = self._position, time.monotonic()
 
-    def snapshot(self, log: int | None) -> None:
+    def snapshot(self) -> None:
         """See `Session`: before that, the numbers of ended deciders are released."""
         with self.db.transaction():
             self._raise_leased()
         if self.shared:
             self._release()
-        super().snapshot(log)
+        super().snapshot()
 
     def _release(self) -> None:
         db, name = self.db, self.name
@@ -187,7 +185,7 @@ class Holder(Session):
                 "AND extract(epoch FROM backend_start)::float8 = started)",
                 name,
             )
-            while self.catch_up():  # all that they have written
+            while self.catch_up(every=True):  # all that they have written
                 pass
         self.runner.learn_all()
         with db.transaction():
@@ -271,7 +269,7 @@ class Decider(Session):
         )  # fmt: skip
         self.runner.agent.numbers = range(first, past)
 
-    def catch_up(self) -> int:
+    def catch_up(self, *, every: bool = False) -> int:
         """See `Session`: read the newest model."""
         for version, content in self.db.all(
             "SELECT version, content FROM models WHERE learner = ? AND version > ? "
@@ -307,7 +305,7 @@ class Decider(Session):
             raise Refusal(NO_MODEL, None, None, 503, PUBLISHED, self.address)
         return super().choose(asked)
 
-    def snapshot(self, log: int | None) -> None:
+    def snapshot(self) -> None:
         """Nothing: the process that learns stores the agent."""
         self.runner.since = 0
 
@@ -321,6 +319,9 @@ class Decider(Session):
 
     def _begun(self, first: int, more: int) -> None:
         """The process that learns notes what has begun."""
+
+    def _check_open(self, more: int) -> None:
+        """The process that learns counts what is open."""
 
     def _free(self, count: int) -> range:
         if len(self.runner.agent.numbers) < count:

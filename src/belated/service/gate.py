@@ -123,8 +123,7 @@ class Gate:
         self.holder(headers)
         length = headers.get(b"content-length", b"0").lstrip(b"0") or b"0"
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            why = "a body must have a length or come in chunks, not both"
-            raise Refusal(why, outcome=None, status=400)
+            raise Refusal("a body must have a length or come in chunks, not both", None, None, 400)
         if not length.isdigit() or len(length) > MOST_DIGITS or int(length) > self.body:
             raise self._too_large()
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()

@@ -181,7 +181,7 @@ class Learner:
             self._rehearsed = True
         db = self._open(not self._opened, can_share(self.config))
         try:
-            session = opened(db, self.config, self.limits.open)
+            session = opened(db, self.config, self.limits)
         except BaseException:
             db.close()
             raise
@@ -234,7 +234,7 @@ class Learner:
             self._keep(session)
         session.runner.learn_all()
         if session.runner.seq != session.runner.snapshot:
-            session.snapshot(self.limits.log)
+            session.snapshot()
 
     def _taken(self, session: Session) -> list[Job]:
         """The requests that have come; waits for the first one if there is nothing to learn."""
@@ -273,11 +273,11 @@ class Learner:
         Nothing has been written, and a session that does not learn has nothing in memory.
         """
         session.rolled_back()
-        if len(jobs) == 1:
-            self._jobs.put(jobs[0])
-            return
         for job in jobs:
-            self._handle(session, [job])
+            if len(jobs) == 1:
+                self._jobs.put(job)
+            else:
+                self._handle(session, [job])
 
     def _settle(self, done: list[tuple[asyncio.Future[Any], Any]]) -> None:
         """Give the results of requests, or why there are none, to the event loop."""
@@ -306,7 +306,7 @@ class Learner:
         self._due = self._due or session.runner.since >= limit
         if self._due and (not session.runner.waiting or session.runner.since >= 2 * limit):
             self._due = False
-            session.snapshot(self.limits.log)
+            session.snapshot()
 
 
 def _settle(done: list[tuple[asyncio.Future[Any], Any]]) -> None:

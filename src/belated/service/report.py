@@ -48,11 +48,6 @@ class Sums(NamedTuple):
     total: float
     square: float
 
-    @classmethod
-    def of(cls, sums: Any, place: int) -> Sums:
-        """Four of the sums of `Totals`, beginning at a place."""
-        return cls(*map(float, sums[place : place + 4]))
-
 
 @dataclass(slots=True)
 class Totals:
@@ -272,10 +267,8 @@ class Unit:
 def unit_of(session: Session) -> Unit:
     """The unit of a learner's outcomes for people."""
     problem, scale = session.problem, session.config.scale
-    if problem.states is None:
-        return Unit("reward")
-    if scale is None:
-        return Unit("cost", sign=-1.0)
+    if problem.states is None or scale is None:
+        return Unit("reward") if problem.states is None else Unit("cost", sign=-1.0)
     return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
 
 
@@ -302,23 +295,19 @@ class AgentSummary:
 def look(session: Session) -> AgentSummary:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
-    agent = session.runner.agent
-    retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
-    told = dict(agent.diagnostics())
-    asked = getattr(agent, "overview", None)
-    if asked is not None:
-        seen: Overview = asked()
+    agent, config, problem = session.runner.agent, session.config, session.problem
+    seen = found = chances = None
+    if hasattr(agent, "overview"):
+        seen = agent.overview()
         chances = seen.probabilities if len(seen.probabilities) else None
-        limit = session.config.limit if session.config.timed else None
-        window = limit if session.config.window is None else session.config.window
-        found = agent.verdict(window, session.config.range, time="seconds")
-        return AgentSummary(seen, found, chances, retired, share, told)
-    problem = agent.problem
-    if problem.horizon > 1 or problem.states is None:
-        return AgentSummary(None, None, None, retired, share, told)
-    twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
-    chances = problem.start_probabilities @ twin.begin_episode().policy[0]
-    return AgentSummary(None, None, chances, retired, share, told)
+        limit = config.limit if config.timed else None
+        window = limit if config.window is None else config.window
+        found = agent.verdict(window, config.range, time="seconds")
+    elif problem.horizon == 1 and problem.states is not None:
+        twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
+        chances = problem.start_probabilities @ twin.begin_episode().policy[0]
+    retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
+    return AgentSummary(seen, found, chances, retired, share, dict(agent.diagnostics()))
 
 
 def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
@@ -331,6 +320,7 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     days = list(totals.days)
     silence = None if seen.overview is None else seen.overview.silence
     answer = seen.verdict or (verdict(rows, None) if rows else None)
+    warnings = _warnings(session, seen, rows, totals, counts)
     return {
         "name": session.name,
         "unit": unit.name,
@@ -338,7 +328,7 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "decides": problem.horizon == 1,
         "verdict": "" if answer is None else answer.sentence,
         "winner": None if answer is None else answer.winner,
-        "warnings": _warnings(session, seen, rows, counts, totals, now),
+        "warnings": [{"kind": kind, "text": text} for kind, text in warnings],
         "actions": _actions(seen, rows, unit, totals, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
         "days": _days(totals, seen, unit, silence, now),
@@ -357,7 +347,7 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    sums = [Sums.of(totals.actions.get(a, np.zeros(11)), 0) for a in range(problem.actions)]
+    sums = [Sums(*totals.actions.get(a, np.zeros(11)).tolist()[:4]) for a in range(problem.actions)]
     raw = np.array([unit.sums(one) for one in sums])  # (A, 2)
     reports = np.array([one.reports for one in sums])
     plays = np.array([int(one.decisions) for one in sums])
@@ -431,11 +421,11 @@ def _days(
     found = []
     for number, day in totals.days.items():
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
-        exposed, held = _exposure(seen, age), Sums.of(day, 4)
+        exposed, held = _exposure(seen, age), Sums(*day.tolist()[4:8])
         item = {
             "day": (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)).date().isoformat(),
             "exposed": exposed,
-            **_day(Sums.of(day, 0), unit, silence, exposed),
+            **_day(Sums(*day.tolist()[:4]), unit, silence, exposed),
             "holdout": _day(held, unit, silence, exposed) if held.decisions > 0.0 else None,
         }
         found.append(item)
@@ -466,7 +456,7 @@ def _holdout(
     totals: Totals, unit: Unit, silence: float | None, share: float
 ) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    held = Sums.of(totals.whole, 4)
+    held = Sums(*totals.whole.tolist()[4:8])
     if not (share or held.decisions):
         return None
     mean = _mean(held, unit, silence, 1.0)
@@ -478,7 +468,7 @@ def _holdout(
         ].tolist()  # relative to silence, which does not change the variance
         m = mean - (silence or 0.0)
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
-    everyone = Sums.of(sum(totals.actions.values(), np.zeros(11)), 0)
+    everyone = Sums(*sum(totals.actions.values(), np.zeros(11)).tolist()[:4])
     return {
         "share": share,
         "decisions": held.decisions,
@@ -515,64 +505,42 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    session: Session,
-    seen: AgentSummary,
-    rows: list[ActionRow],
-    counts: dict[str, Any],
-    totals: Totals,
-    now: float,
-) -> list[dict[str, str]]:
-    """Warnings as text, the most urgent first."""
-    found = []
-
-    def warn(kind: str, text: str) -> None:
-        found.append({"kind": kind, "text": text})
-
-    heard, taken = totals.reports, counts["taken"]
-    began = counts["oldest"] or now
+    session: Session, seen: AgentSummary, rows: list[ActionRow], totals: Totals, counts: Any
+) -> Iterator[tuple[str, str]]:
+    """The kinds and texts of warnings, the most urgent first."""
+    now, heard, taken = session.clock(), totals.reports, counts["taken"]
+    waited = (now - (counts["oldest"] or now)) / DAY
     if session.config.information == "full":  # feedback is a cost function, not an outcome
         heard = taken
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
-        warn(
-            "not_learned",
-            f"Has not learned: {taken:,} records came and no outcome is complete{waits}.",
-        )
-    elif counts["begun"] and not heard and now - began > SILENT_DAYS * DAY:
-        days = f"{(now - began) / DAY:.1f}"
-        warn(
-            "not_learned", f"Has not learned: nothing has reported, and it decides for {days} days."
-        )
-    silent = now - counts["heard"] if totals.reports else 0.0
-    if silent > SILENT_DAYS * DAY:
-        warn("silent", f"Nothing has reported for {silent / DAY:.1f} days.")
+        text = f"{taken:,} records came and no outcome is complete{waits}."
+        yield "not_learned", f"Has not learned: {text}"
+    elif counts["begun"] and not heard and waited > SILENT_DAYS:
+        text = f"nothing has reported, and it decides for {waited:.1f} days."
+        yield "not_learned", f"Has not learned: {text}"
+    silent = (now - counts["heard"]) / DAY if totals.reports else 0.0
+    if silent > SILENT_DAYS:
+        yield "silent", f"Nothing has reported for {silent:.1f} days."
     played = sum(row.exposed for row in rows if row.reports)
     rate = sum(row.reports for row in rows) / played if played else 0.0
     for a, row in enumerate(rows):
         expected = rate * (row.exposed or totals.actions.get(a, [0.0])[0])
         if not row.reports and expected >= EXPECTED:
-            warn(
-                "never_reports",
-                f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports "
-                "were to be expected.",
-            )
+            text = f"{row.plays:,} plays, about {expected:.0f} reports were to be expected."
+            yield "never_reports", f"{row.action} never reports: {text}"
     for name, plays in seen.diagnostics.items():
         if name.startswith(UNLISTED):
-            feature = name.removeprefix(UNLISTED)
-            text = f"No value of {feature} was a listed one, in {plays:,.0f} decisions"
-            warn("unlisted", f"{text}: compare the list with what is sent.")
+            text = f"No value of {name.removeprefix(UNLISTED)} was a listed one, in "
+            yield "unlisted", f"{text}{plays:,.0f} decisions: compare the list with what is sent."
     since = session.counts
     known = sum(since[kind] for kind in ("taken", "duplicate", "late", "conflict"))
-    unknown = since["unknown"]
+    unknown, differing = since["unknown"], session.runner.differing
     if unknown > UNKNOWN_SHARE * (known + unknown):
-        warn("unknown", f"{unknown:,} records were of decisions that are not known.")
-    if session.runner.differing:
-        warn(
-            "differing",
-            f"{session.runner.differing:,} decisions came out otherwise when the log was read "
-            "again: another machine or other versions.",
-        )
-    return found
+        yield "unknown", f"{unknown:,} records were of decisions that are not known."
+    if differing:
+        text = "came out otherwise when the log was read again: another machine or other versions."
+        yield "differing", f"{differing:,} decisions {text}"
 
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")

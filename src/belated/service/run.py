@@ -69,9 +69,9 @@ def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
     try:
         db = opener(config, learner)(True)
         try:
-            session = opened(db, learner, config.limits.open)
+            session = opened(db, learner, config.limits)
             with db.transaction():
-                while session.catch_up():
+                while session.catch_up(every=True):
                     pass
             yield session
         finally:

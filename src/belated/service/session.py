@@ -24,7 +24,7 @@ from belated.core.arrays import Floats
 from belated.core.episodes import compare
 from belated.core.records import Episode
 from belated.linear.reward import Reward
-from belated.service.config import LearnerConfig
+from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import (
     DEFAULT,
     NO_CHANGE,
@@ -150,7 +150,7 @@ class Session:
     Args:
         db: its tables.
         config: the learner.
-        most_open: the largest number of open episodes.
+        limits: the limits of the server.
 
     Attributes:
         now: the time of the current request.
@@ -162,7 +162,7 @@ class Session:
     still = 0.0
     _order, _lock = "number", ""
 
-    def __init__(self, db: Tables, config: LearnerConfig, most_open: int) -> None:
+    def __init__(self, db: Tables, config: LearnerConfig, limits: Limits) -> None:
         self.name, self.db, self.config = config.name, db, config
         self.runner = self._restored()
         self.now = newest(db, self.name)[1]
@@ -170,7 +170,7 @@ class Session:
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
         self._numbered = False
-        self._most_open = most_open
+        self.limits = limits
         self._rng = np.random.default_rng()
         with db.transaction():
             self._prepare()
@@ -204,8 +204,11 @@ class Session:
 
     # What other processes have done; see `decider`.
 
-    def catch_up(self) -> int:
-        """Begin a transaction: take what others have written; returns how many rows that were."""
+    def catch_up(self, *, every: bool = False) -> int:
+        """Begin a transaction: take what others have written; returns how many rows that were.
+
+        every: whether to take rows though the queue of the agent is full.
+        """
         return 0
 
     def rolled_back(self) -> None:
@@ -385,8 +388,8 @@ class Session:
         self._expire()
 
     def _check_open(self, more: int) -> None:
-        if self._open + more > self._most_open:
-            why = f"{self._most_open} episodes are open; close some, or set a deadline"
+        if self._open + more > self.limits.open:
+            why = f"{self.limits.open} episodes are open; close some, or set a deadline"
             raise Refusal(why, outcome=None, status=429, retry=10)
 
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
@@ -778,8 +781,8 @@ class Session:
             raise Refusal(str(error), "action") from None
         self._note_change("change", body, version)
 
-    def snapshot(self, log: int | None) -> None:
-        """Store the agent, and delete what two snapshots cover. log: the requests to keep."""
+    def snapshot(self) -> None:
+        """Store the agent, and delete what two snapshots cover."""
         self.runner.learn_all()
         content, name = saving.to_bytes(self.runner.agent), self.name
         with self.db.transaction():
@@ -796,8 +799,8 @@ class Session:
                 "FROM episodes WHERE learner = ? AND closed IS NULL AND policy IS NOT NULL)",
                 name, name,
             )  # fmt: skip
-            if log is not None and len(kept) == KEPT:
-                self._shorten(min(oldest, seq - log))
+            if self.limits.log is not None and len(kept) == KEPT:
+                self._shorten(min(oldest, seq - self.limits.log))
         self.runner.snapshot, self.runner.since = seq, 0
 
     def _shorten(self, before: int) -> None:

@@ -35,7 +35,11 @@ from typing import Any
 from urllib.parse import quote
 
 LAYOUT = 4
-"""The layout of the tables, in `PRAGMA user_version` of SQLite files."""
+"""The layout of the tables: `PRAGMA user_version` of SQLite, the comment of a PostgreSQL schema."""
+OTHER_LAYOUT = (
+    "{place} has {layout}, that of another release; this release reads layout "
+    f"{LAYOUT} only: give the learner a fresh {{fresh}}"
+)
 PATIENCE = 5
 """Seconds to connect to a database."""
 STANDSTILL = 20
@@ -251,10 +255,8 @@ class SQLiteTables(Tables):
         if found != "ok":
             raise StorageError(f"{self._path} is damaged: {' '.join(found.split())}")
         if layout not in (0, LAYOUT):
-            raise StorageError(
-                f"{self._path} has layout {layout}, that of another release; this release reads "
-                f"layout {LAYOUT} only: give the learner a fresh directory"
-            )
+            told = {"layout": f"layout {layout}", "fresh": "directory"}
+            raise StorageError(OTHER_LAYOUT.format(place=self._path, **told))
         if layout == 0:
             db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {LAYOUT};COMMIT;")
         directory = os.open(self._path.parent, os.O_RDONLY)
@@ -344,7 +346,15 @@ class PostgresTables(Tables):
         self.all(f"SET idle_in_transaction_session_timeout = '{STANDSTILL}s'")
         with self.transaction():
             self.all("SELECT pg_advisory_xact_lock(?)", lock_of(""))
-            self.all(f"CREATE SCHEMA IF NOT EXISTS belated;{SCHEMA}{SHARED}")
+            self.all("CREATE SCHEMA IF NOT EXISTS belated")
+            ((made, layout),) = self.all(
+                "SELECT to_regclass('learners') IS NOT NULL, "
+                "coalesce(obj_description('belated'::regnamespace), 'no layout')"
+            )
+            if made and layout != f"layout {LAYOUT}":
+                told = {"layout": layout, "fresh": "database"}
+                raise StorageError(OTHER_LAYOUT.format(place="the schema belated", **told))
+            self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
         if self.all("SELECT pg_try_advisory_lock(?)", lock_of(learner)) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
             self.taken = Taken("another process drives it", found[0][0] if found else None)
