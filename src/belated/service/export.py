@@ -22,7 +22,6 @@ import csv
 import io
 import itertools
 import json
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,19 +177,11 @@ def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> di
     unit, policies = unit_of(session), []
     if len(kept) >= 2:
         log, silence = _log(kept, session, unit), silence_of(session, seen, unit)
+        given: dict[str, Any] = {"silence": silence, "samples": SAMPLES, "level": 0.95}
         for name, row in _policies(problem, active):
-            found = value(
-                log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES, level=0.95
-            )
-            policies.append(
-                {
-                    "policy": name,
-                    "value": _if_known(found.value),
-                    "low": _if_known(found.low),
-                    "high": _if_known(found.high),
-                    "effective": found.effective,
-                }
-            )
+            found = value(log, np.tile(row, (len(log), 1)), **given)
+            told = {word: getattr(found, word) for word in ("value", "low", "high", "effective")}
+            policies.append({"policy": name, **told})
     return {
         "name": session.name,
         "decisions": len(kept),
@@ -199,11 +190,6 @@ def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> di
         "method": "doubly robust",
         "policies": policies,
     }
-
-
-def _if_known(value: float) -> float | None:
-    """The number; None if the log says nothing about it."""
-    return value if math.isfinite(value) else None
 
 
 def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
@@ -215,7 +201,7 @@ def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
     return [("uniform", uniform), *alone]
 
 
-def _newest(session: Session, newest: int) -> tuple[list[tuple[Any, ...]], int]:
+def _newest(session: Session, newest: int) -> tuple[list[Any], int]:
     """The newest decisions in which all actions were allowed, and the number left out."""
     with session.db.reader() as db:
         condition = "d.allowed = 'null' AND d.number >= ?"
@@ -225,43 +211,22 @@ def _newest(session: Session, newest: int) -> tuple[list[tuple[Any, ...]], int]:
             "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
             session.name,
         )
-    return [_row(session.problem, row) for row in reversed(found)], every - len(found)
+    return found[::-1], every - len(found)
 
 
-def _log(kept: list[tuple[Any, ...]], session: Session, unit: Unit) -> DecisionLog:
-    """The log of rows of the table, up to now."""
+def _log(rows: list[Any], session: Session, unit: Unit) -> DecisionLog:
+    """The log of rows of `STATEMENT`, up to now."""
     problem = session.problem
-    names = list(columns(problem))
-    column = {name: [row[place] for row in kept] for place, name in enumerate(names)}
-    rewards = [None if v is None else unit.shift + unit.factor * v for v in column["outcome"]]
-    return DecisionLog(
-        column["action"],
-        column["probability"],
-        rewards,
-        x=problem_matrix(problem, column, len(kept)),
-        decided=column["decided"],
-        reported=column["reported"],
-        until=max([session.clock(), column["decided"][-1], *filter(None, column["reported"])]),
-    )
-
-
-def problem_matrix(problem: Any, column: dict[str, list[Any]], n: int) -> Floats:
-    """The observations of n decisions as numbers, (n, d)."""
+    _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*rows, strict=True)
+    seen = [json.loads(text) for text in texts]
     if problem.states is not None:
-        return np.eye(problem.states)[np.array(column["state"], dtype=np.int64)].reshape(n, -1)
-    if not getattr(problem, "width", 1):
-        return np.zeros((n, 0))
-    return np.array(problem.matrix(observations(problem, column, n)), dtype=np.float64)
-
-
-def observations(problem: Any, column: dict[str, list[Any]], n: int) -> list[Any]:
-    """The observations of decisions, from the columns of a table."""
-    names = [name.removeprefix("features.") for name in _known(problem)]
-    found = [column.get(f"features.{name}", column.get(name)) for name in names]
-    for name, values in zip(names, found, strict=True):
-        if values is None:
-            raise ValueError(f"the log must have a column features.{name}")
-    rows = [[values[i] for values in found if values is not None] for i in range(n)]
-    if isinstance(problem.features, Features):
-        return [dict(zip(names, row, strict=True)) for row in rows]
-    return rows
+        x = np.eye(problem.states)[[state or 0 for state in seen]]
+    elif getattr(problem, "width", 1):
+        x = np.array(problem.matrix(seen), dtype=np.float64)
+    else:
+        x = np.zeros((len(rows), 0))
+    rewards = [None if total is None else unit.shift + unit.factor * total for total in totals]
+    until = max([session.clock(), decided[-1], *filter(None, reported)])
+    return DecisionLog(
+        actions, chances, rewards, x=x, decided=decided, reported=reported, until=until
+    )
