@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.parts import arms, late, switches
+from benchmarks.parts import arms, late, own, switches
 
 from belated.config.part import Part, part
 from belated.lab.spec import SCORE, Case, Experiment, Learner
@@ -95,7 +95,7 @@ def _bandit_feedback(
     without: Iterable[str] = (),
     seeds: int = 4,
 ) -> Experiment:
-    cycle = part("random_switching", count=3, every=8, seed=42)
+    cycle = own("random_switching", count=3, every=8, seed=42)
     long, longer = part("fixed", delay=100), 4000
     grid = part("gridworld", size=3, horizon=7)
     goals = part("moving_goal", size=3, goals=((2, 2), (0, 2), (2, 0)), every=250)
@@ -109,11 +109,18 @@ def _bandit_feedback(
         Case("random MDP, cycle", costs=cycle),
         Case("random MDP, cycle, delay 100", costs=cycle, delays=long),
         Case("random MDP, cycle, K = 4000", costs=cycle, episodes=longer),
-        Case("random MDP, switches", costs=part("random_switching", count=2, every=250, seed=43)),
+        Case(
+            "random MDP, switches",
+            costs=own("random_switching", count=2, every=250, seed=43),
+        ),
         Case("grid, goal", grid),
         Case("grid, moving goal", grid, goals),
         Case("RiverSwim", river),
-        Case("RiverSwim, cycle", river, part("random_switching", count=3, every=8, seed=44)),
+        Case(
+            "RiverSwim, cycle",
+            river,
+            own("random_switching", count=3, every=8, seed=44),
+        ),
     )
     return Experiment(
         name=name,
@@ -158,7 +165,7 @@ def bandit_feedback_tuning() -> Experiment:
             Case(
                 "cycle",
                 part("random_mdp", states=7, actions=3, horizon=3, seed=502),
-                part("random_switching", count=4, every=5, seed=51),
+                own("random_switching", count=4, every=5, seed=51),
                 part("fixed", delay=10),
             ),
             Case("goal", part("gridworld", size=(2, 4), horizon=6), delays=late(5)),
@@ -214,14 +221,17 @@ def delayed_bandits() -> Experiment:
             Case("5 arms, K = 4000", episodes=4000),
             Case("5 arms, 20 % lost", delays=lost),
             Case("5 arms, heavy tails", delays=part("heavy_tailed", index=1.2, scale=10)),
-            Case("cycle", costs=part("random_switching", count=3, every=8, seed=62)),
+            Case("cycle", costs=own("random_switching", count=3, every=8, seed=62)),
             Case(
                 "cycle, delay 200",
-                costs=part("random_switching", count=3, every=8, seed=62),
+                costs=own("random_switching", count=3, every=8, seed=62),
                 delays=long,
             ),
             Case("switches", costs=switches(2, 250, 63)),
-            Case("hidden improvement", costs=part("improving", at=400, seed=64, noise="bernoulli")),
+            Case(
+                "hidden improvement",
+                costs=own("improving", at=400, seed=64, noise="bernoulli"),
+            ),
             Case("20 arms", arms(20), costs=part("random", seed=65)),
         ),
         against=SCORE,
@@ -252,7 +262,7 @@ def delayed_bandits_tuning() -> Experiment:
             Case(
                 "12 arms", arms(12), costs=part("random", seed=72), delays=part("fixed", delay=50)
             ),
-            Case("cycle", costs=part("random_switching", count=4, every=5, seed=73)),
+            Case("cycle", costs=own("random_switching", count=4, every=5, seed=73)),
             Case("switches", costs=switches(3, 300, 74)),
         ),
         sweep=(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from belated.config.part import Part, part
+
+
+def own(kind: str, **parameters: Any) -> Part:
+    """A kind of `benchmarks.scenes`."""
+    return part(f"benchmarks.scenes:{kind}", **parameters)
 
 
 def arms(number: int) -> Part:
@@ -18,4 +25,4 @@ def late(mean: float) -> Part:
 def switches(count: int, every: int, seed: int, noise: str | None = "bernoulli") -> Part:
     """Costs that switch among several cost functions."""
     given = {} if noise is None else {"noise": noise}
-    return part("random_switching", count=count, every=every, seed=seed, **given)
+    return own("random_switching", count=count, every=every, seed=seed, **given)

@@ -10,7 +10,7 @@ import dataclasses
 import importlib.util
 
 from benchmarks import bandit_feedback as later
-from benchmarks.parts import arms, late, switches
+from benchmarks.parts import arms, late, own, switches
 
 from belated.config.part import Part, part
 from belated.lab.spec import SCORE, Case, Experiment, Learner
@@ -181,13 +181,17 @@ def suite_tuning() -> Experiment:
         information="bandit",
         cases=(
             Case("noise"),
-            Case("switches", costs=part("random_switching", every=700, seed=103), delays=late(20)),
+            Case(
+                "switches",
+                costs=own("random_switching", every=700, seed=103),
+                delays=late(20),
+            ),
             Case(
                 "drift",
-                costs=part("random_drifting", count=3, every=600, seed=105),
+                costs=own("random_drifting", count=3, every=600, seed=105),
                 delays=late(30),
             ),
-            Case("fast cycle", costs=part("random_switching", every=7, seed=107)),
+            Case("fast cycle", costs=own("random_switching", every=7, seed=107)),
             Case("goal", environment=_grid(4, 10), delays=late(20)),
             Case(
                 "moving goal",
@@ -198,7 +202,7 @@ def suite_tuning() -> Experiment:
             Case(
                 "hidden improvement",
                 environment=arms(8),
-                costs=part("improving", at=1000, seed=113, noise="bernoulli"),
+                costs=own("improving", at=1000, seed=113, noise="bernoulli"),
             ),
         ),
         against=SCORE,
@@ -272,26 +276,26 @@ def _bandit(K: int) -> tuple[Case, ...]:
         Case(
             "drift, fixed delay of 30",
             _mdp(11, 3, 7, 308),
-            part("random_drifting", count=3, every=K // 4, seed=13),
+            own("random_drifting", count=3, every=K // 4, seed=13),
             part("fixed", delay=30),
         ),
         Case(
             "drift, lost",
             _mdp(6, 2, 9, 309),
-            part("random_drifting", count=2, every=int(0.4 * K), seed=14, noise="bernoulli"),
+            own("random_drifting", count=2, every=int(0.4 * K), seed=14, noise="bernoulli"),
             _lost(0.2, 10),
         ),
         Case("fast cycle", _mdp(12, 3, 6, 310), switches(3, 8, 15, None), late(15)),
         Case(
             "random walk, heavy tails",
             _mdp(7, 5, 5, 311),
-            part("random_walking", step=0.02, seed=16),
+            own("random_walking", step=0.02, seed=16),
             _heavy(1.3),
         ),
         Case(
             "hidden improvement",
             _mdp(9, 3, 6, 312),
-            part("improving", at=int(0.45 * K), share=0.5, seed=17, noise="bernoulli"),
+            own("improving", at=int(0.45 * K), share=0.5, seed=17, noise="bernoulli"),
             late(10),
         ),
         Case("goal", _grid((4, 5), 13), delays=late(25)),
@@ -299,13 +303,13 @@ def _bandit(K: int) -> tuple[Case, ...]:
             "moving goal, flights",
             _grid((5, 6), 16),
             _goals((5, 6), ((4, 5), (0, 5), (4, 0)), K // 4),
-            part("flights"),
+            own("flights"),
         ),
         Case("the paper's grid", part("gridworld"), delays=late(10), episodes=int(0.6 * K)),
         Case("RiverSwim", part("chain", states=7, horizon=21), delays=late(10)),
         Case("8 arms, switches", arms(8), switches(4, K // 4, 18), late(20)),
         Case("8 arms, hidden improvement", arms(8), _better(K, 19), late(30)),
-        Case("20 arms, flights", arms(20), part("random", seed=20), part("flights")),
+        Case("20 arms, flights", arms(20), part("random", seed=20), own("flights")),
         Case("50 arms", arms(50), part("random", seed=21), late(10)),
         Case(
             "8 arms, the lower bound's blocks",
@@ -354,14 +358,22 @@ def _full(K: int) -> tuple[Case, ...]:
         Case(
             "drift, lost",
             _mdp(11, 3, 7, 325),
-            part("random_drifting", count=2, every=K // 3, seed=23),
+            own("random_drifting", count=2, every=K // 3, seed=23),
             _lost(0.2, 20),
         ),
         Case("fast cycle", _mdp(6, 2, 9, 326), switches(2, 5, 24, None), late(20)),
         Case(
-            "random walk", _mdp(15, 3, 8, 327), part("random_walking", step=0.01, seed=25), late(30)
+            "random walk",
+            _mdp(15, 3, 8, 327),
+            own("random_walking", step=0.01, seed=25),
+            late(30),
         ),
-        Case("hidden improvement, flights", _mdp(12, 3, 6, 328), _better(K, 26), part("flights")),
+        Case(
+            "hidden improvement, flights",
+            _mdp(12, 3, 6, 328),
+            _better(K, 26),
+            own("flights"),
+        ),
         Case("goal, fixed delay of 40", _grid(7, 22), delays=part("fixed", delay=40)),
         Case(
             "moving goal",
@@ -413,7 +425,7 @@ def _lost(probability: float, mean: float) -> Part:
 
 
 def _better(K: int, seed: int) -> Part:
-    return part("improving", at=K // 2, seed=seed, noise="bernoulli")
+    return own("improving", at=K // 2, seed=seed, noise="bernoulli")
 
 
 def _goals(size: int | tuple[int, int], goals: tuple[tuple[int, int], ...], every: int) -> Part:

@@ -50,7 +50,7 @@ def gather(directory: Path, tuning: Path | None = None) -> None:
             for line in results.lines
         )
         target.write_text(buffer.getvalue(), encoding="utf-8")
-    figure = Results(directory).figure("profile", title=False, legend=True)
+    figure = Results(directory).figure("profile", title=False)
     figure.savefig(FIGURE, dpi=160)
 
 

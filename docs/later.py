@@ -11,14 +11,17 @@ again from the numbers.
 import csv
 import io
 import re
-import shutil
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import tables
+from matplotlib.figure import Figure
 
 from belated.lab import Results, named, store, sweep, toml
-from belated.lab.statistics import Line
+from belated.lab import plot as lab_plot
+from belated.lab.statistics import Line, score_table
 from belated.lab.tables import number
 
 DOCS = Path(__file__).parent
@@ -46,7 +49,7 @@ def gather(out: Path) -> None:
         settings: dict[str, list[Line]] = {}
         for line in results.lines_on(swept=True):
             settings.setdefault(line.agent, []).append(line)
-        taken = {choice.learner for choice in results.choices}
+        taken = {best.agent for best, *_ in results.choices.values()}
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(["agent", "setting", "mean score", "taken"])
@@ -58,7 +61,26 @@ def gather(out: Path) -> None:
         _file(name).write_text(buffer.getvalue(), encoding="utf-8")
     for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):
         if name in there:
-            shutil.copyfile(out / name / "figures" / "scores.svg", DOCS / figure)
+            _score_map(_finished(out / name)).savefig(DOCS / figure, metadata={"Date": None})
+
+
+def _score_map(results: Results) -> Figure:
+    """All scores, as a map of colours with numbers; the best of a case is bold."""
+    table = score_table(results.experiment, results.lines)
+    C, N = table.scores.shape
+    with lab_plot.style():
+        figure, axes = plt.subplots(figsize=(2.8 + 0.72 * N, 1.4 + 0.24 * C), layout="constrained")
+        axes.imshow(table.scores, cmap="RdYlBu_r", vmin=-1, vmax=1, aspect="auto", alpha=0.75)
+        for (row, column), score in np.ndenumerate(table.scores):
+            if not np.isnan(score):
+                best = score <= np.nanmin(table.scores[row]) + 0.005
+                weight = "bold" if best else "normal"
+                axes.text(column, row, number(score), ha="center", va="center", weight=weight)
+        axes.set_xticks(range(N), table.agents, rotation=40, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(C), table.cases)
+        axes.tick_params(length=0, labeltop=True, labelbottom=False)
+        axes.spines[:].set_visible(False)
+    return figure
 
 
 def _finished(directory: Path) -> Results:

@@ -6,6 +6,9 @@ import math
 import numpy as np
 
 import belated as bl
+from belated.config import ENVIRONMENTS
+from belated.config.part import part
+from belated.config.registry import with_defaults
 from belated.core import tree
 
 
@@ -71,3 +74,26 @@ def oppo_bound(horizon, actions, episodes, total_delay, learning_rate):
 def refill(item, **values):
     """Give an object some learned values, checked as those of a file."""
     tree._Thaw(math.inf).fill(item, {n: tree.freeze(v) for n, v in values.items()}, tuple(values))
+
+
+def delay_lower_bound(scene):
+    """Expected regret of every learner on the lower-bound world, whose delays are fixed.
+
+    With N = K / (d + 1) blocks of d + 1 episodes it is
+    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)].
+    """
+    world = with_defaults(scene.environment, ENVIRONMENTS).values
+    length = world["delay"] + 1
+    blocks, rest = divmod(scene.episodes, length)
+    assert rest == 0
+    assert scene.delays == part("fixed", delay=world["delay"])
+    return world["horizon"] * length * expected_largest_surplus(blocks, world["actions"])
+
+
+def expected_largest_surplus(blocks, actions):
+    """E[max over a of N / 2 - Bin_a(N, 1/2)], from the distribution of the smallest binomial."""
+    n = range(blocks + 1)
+    logs = [math.lgamma(blocks + 1) - math.lgamma(i + 1) - math.lgamma(blocks - i + 1) for i in n]
+    mass = np.exp(np.array(logs) - blocks * math.log(2))
+    at_least = np.cumsum(mass[::-1])[::-1] ** actions  # P(smallest >= i)
+    return blocks / 2 - float(at_least[1:].sum())

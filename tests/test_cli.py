@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from belated import cli
-from belated.lab import EXPERIMENTS, Results, store, tables
+from belated.lab import EXPERIMENTS, Results, store
 
 TINY = ["--seeds", "2", "--episodes", "15", "--jobs", "1", "--engine", "here"]
 
@@ -55,9 +56,7 @@ def test_run_prints_a_table_and_says_where_the_figures_are(results, capsys):
     assert "2 seeds" in out
     assert str(results / "report.html") in out
     names = {path.name for path in (results / "figures").iterdir()}
-    assert names == {
-        f"{n}.{e}" for n in ("cost", "regret", "delays", "policy") for e in ("png", "svg")
-    }
+    assert names == {f"{n}.{e}" for n in ("cost", "regret") for e in ("png", "svg")}
 
 
 @pytest.mark.long
@@ -72,7 +71,7 @@ def test_show_gives_a_file_that_runs(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.long
-def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, capsys):
+def test_plot_and_report_need_the_directory_only(results, tmp_path, capsys):
     moved = tmp_path / "moved"
     moved.mkdir()
     for name in ("spec.toml", "versions.json"):
@@ -87,10 +86,6 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
             assert f"cost.{form}" in out
         assert call(capsys, "report", str(moved))[0] == 0
         assert (moved / "report.html").stat().st_size > 50_000
-        code, out, _ = call(capsys, "compare", str(moved), "--out", str(tmp_path / "both"))
-        assert (tmp_path / "both" / "figures" / "cost.png").exists()
-        assert code == 0
-        assert "seed by seed" in out
     finally:
         (moved / "runs").rename(results / "runs")
 
@@ -110,7 +105,6 @@ def test_plot_report_and_compare_need_the_directory_only(results, tmp_path, caps
         (["rnu", "paper-grid"], 'Did you mean "run"?'),
         (["plot", "nowhere"], "nowhere is missing: there is no such directory"),
         (["report", "."], "must be a directory of results"),
-        (["compare"], "at least one directory"),
         (["show", "grid"], "experiment must be one of"),
         (["kinds", "opo"], "did you mean 'oppo'?"),
         (["plot", "x", "--width", "wide"], "width must be 'column', 'page' or a number of inches"),
@@ -162,7 +156,7 @@ def test_a_copied_experiment_does_not_keep_its_description(tmp_path, capsys, mon
     page = Path("o/report.html").read_text()
     assert "learns at once" not in page
     assert "mean 10" not in page
-    assert "<h1>paper-grid: gridworld, delays geometric (mean = 30), 5 episodes</h1>" in page
+    assert "<h1>paper-grid</h1>" in page
 
 
 @pytest.mark.slow
@@ -176,7 +170,7 @@ def test_tables_for_papers_and_spreadsheets(results, capsys):
     assert float(row["cost per episode"]) == pytest.approx(rows["value"].mean())
     assert float(row["cost per episode low"]) <= float(row["cost per episode"])
     _, text, _ = call(capsys, "table", str(results), "--which", "differences")
-    assert "| Delayed OPPO | Pipeline-OPPO | +" in text or "| Pipeline-OPPO | -" in text
+    assert re.search(r"\| Delayed OPPO +\| Pipeline-OPPO +\| +[-+]0", text)
 
 
 ODD = """
@@ -215,24 +209,17 @@ def test_names_are_shown_as_they_are(tmp_path, capsys, monkeypatch):
 @pytest.mark.long
 def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2"))
-    for name in ("one", "a-rather-long-name-of-a-directory"):
-        call(capsys, "run", "odd.toml", "--jobs", "1", "--out", name)
+    name = "a-rather-long-name-of-an-agent"
+    Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2").replace("OPPO [known]", name))
     monkeypatch.setattr("belated.cli.out", Console(markup=False, emoji=False, width=50))
-    _, text, _ = call(capsys, "compare", "one", "a-rather-long-name-of-a-directory")
-    for word in ("agent", "episode", "tenth", "regret", "a-rather-long-name-of-a-directory"):
+    _, text, _ = call(capsys, "run", "odd.toml", "--jobs", "1", "--out", "one")
+    for word in ("agent", "episode", "tenth", "regret", name):
         assert word in text
     assert text.count("]") == text.count("[")
     assert "…" not in text
 
 
-def cli_pairs(directories):
-    """The pairs of directories whose differences `compare` shows."""
-    tables_ = tables.compare([Results(directory) for directory in directories]).tables()
-    return [(row[0].split(":")[0], row[1].split(":")[0]) for row in tables_[1].cells]
-
-
-@pytest.mark.parametrize("command", ["run", "plot", "report", "compare"])
+@pytest.mark.parametrize("command", ["run", "plot", "report"])
 @pytest.mark.slow
 def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, command):
     shutil.copytree(results, tmp_path / "copy")
@@ -246,40 +233,27 @@ def test_a_damaged_result_is_named_in_one_line(results, tmp_path, capsys, comman
 
 
 @pytest.mark.long
-def test_compare_tells_directories_of_one_name_apart(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("odd.toml").write_text(ODD)
-    for place in ("a", "b"):
-        call(capsys, "run", "odd.toml", "--jobs", "1", "--out", f"{place}/own")
-    code, text, _ = call(capsys, "compare", "a/own", "b/own")
-    assert code == 0
-    assert "a/own: OPPO" in text
-    assert "b/own: OPPO" in text
-    assert "a/own: OPPO" in text.split("seed by seed")[1]
-    Path("odd.toml").write_text(ODD.replace("states = 2", "states = 3"))
-    call(capsys, "run", "odd.toml", "--jobs", "1", "--out", "other")
-    pairs = cli_pairs(["a/own", "other"])
-    assert pairs == [("own", "own"), ("other", "other")]  # never across two worlds
-    code, _, err = call(capsys, "compare", "a/own", "a/../a/own")
-    assert code == 2
-    assert "directories must be different" in err
-
-
-@pytest.mark.long
 def test_failed_runs_give_exit_code_1_and_the_rest_a_table(tmp_path, capsys, monkeypatch):
     trace = tmp_path / "d.csv"
     trace.write_text("delay\n1\n1\n1\n")
-    (tmp_path / "x.toml").write_text(f"""
+    (tmp_path / "late_by_a_file.py").write_text(f"""
+import belated as bl, numpy as np
+
+def waits():
+    return bl.delays.trace(np.loadtxt({str(trace)!r}, skiprows=1))
+""")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.toml").write_text("""
 name = "x"
 episodes = 3
 seeds = 1
-environment = {{ kind = "gridworld", size = 2, horizon = 3 }}
-delays = {{ kind = "none" }}
+environment = { kind = "gridworld", size = 2, horizon = 3 }
+delays = { kind = "none" }
 [[cases]]
 name = "fine"
 [[cases]]
 name = "broken"
-delays = {{ kind = "trace", delays = {{ file = "{trace}" }} }}
+delays = { kind = "late_by_a_file:waits" }
 [[agents]]
 name = "A"
 kind = "oppo"
@@ -289,7 +263,7 @@ kind = "oppo"
         capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
     )
     assert code == 1
-    assert "failed: broken/a/seed-0: ValueError" in err
+    assert "failed: broken/a/seed-0: PartError" in err
     assert "fine" in out
     report = (tmp_path / "o" / "report.html").read_text()
     assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report

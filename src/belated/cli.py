@@ -21,7 +21,6 @@ from belated.interrupts import deferred
 from belated.service.commands import COMMANDS, Whole
 
 if TYPE_CHECKING:
-    from belated.lab.figures.style import Drawing, Layout
     from belated.lab.spec import Experiment
     from belated.lab.tables import Table
 
@@ -95,11 +94,11 @@ def list_() -> None:
     """List the experiments that can be run by name."""
     from rich.table import Table  # noqa: PLC0415
 
-    from belated.lab.toml import EXPERIMENTS, whole  # noqa: PLC0415
+    from belated.lab.toml import EXPERIMENTS, named  # noqa: PLC0415
 
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
     for name in EXPERIMENTS:
-        experiment = whole(name)
+        experiment = named(name)
         table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
     out.print(
@@ -121,7 +120,6 @@ def run(
     engine: str = "local",
     out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
     only: Annotated[list[str] | None, Parameter(negative="")] = None,
-    no_own_code: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Run an experiment, or continue one that was stopped.
 
@@ -137,39 +135,40 @@ def run(
             process, one run after the other).
         out_dir: Directory for the results; out/NAME by default.
         only: An agent to run now, leaving the others for another time; may be given again.
-        no_own_code: Refuse a file that names code of its own (module:function).
     """
     with deferred():
         from joblib import cpu_count  # noqa: PLC0415
 
-        from belated.lab.names import slug  # noqa: PLC0415
         from belated.lab.run import execute  # noqa: PLC0415
-        from belated.lab.spec import own_code  # noqa: PLC0415
+        from belated.lab.sweep import slug  # noqa: PLC0415
 
     found, source = _find(experiment)
     given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
-    chosen = _changed(found, {key: n for key, n in given.items() if n is not None}, case)
-    if no_own_code and (own := own_code(chosen)):
-        raise ValueError(f"{own[0]} is code, which --no-own-code refuses to run")
+    changes: dict[str, Any] = {key: n for key, n in given.items() if n is not None}
+    if not source and (set(changes) - {"seeds"} or case is not None):
+        changes |= {"title": "", "about": ""}  # the words are about the experiment as it is named
+    elif not source and (seeds or found.seeds) < found.seeds:
+        changes["about"] = ""  # it may be a conclusion from more seeds
+    chosen = _changed(found, changes, case)
     directory = out_dir or Path("out") / slug(chosen.name)
     if jobs is None:
         jobs = 1 if engine == "here" else cpu_count()
-    done = execute(chosen, directory, jobs=jobs, engine=engine, source=source, only=only)
-    for outcome in done.failed:
+    before, done, failed = execute(
+        chosen, directory, jobs=jobs, engine=engine, source=source, only=only
+    )
+    for outcome in failed:
         err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
-    if done.found:
-        out.print(f"Finished before: {_runs(done.found)}.")
-    if done.failed:
-        err.print(f"Failed: {_runs(len(done.failed))}; see {directory / 'failed'}.")
-        if done.found + done.done == 0:
+    if before:
+        out.print(f"Finished before: {_runs(before)}.")
+    if failed:
+        err.print(f"Failed: {_runs(len(failed))}; see {directory / 'failed'}.")
+        if before + done == 0:
             return 1
-    from belated.lab import report, sweep  # noqa: PLC0415
-    from belated.lab.figures import curves as figures  # noqa: PLC0415
-    from belated.lab.figures import style as drawing  # noqa: PLC0415
+    from belated.lab import plot, report, sweep  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
     results = Results(directory, chosen)
-    drawings = figures.draw(results)
+    drawings = plot.draw(results)
     shown = [results.table()]
     if results.choices:
         shown.insert(0, results.table("selected"))
@@ -181,11 +180,11 @@ def run(
         out.print(sweep.sentence(chosen))
     for warning in results.warnings:
         out.print(warning, style="bold red")
-    drawing.save(directory, drawings, ("png", "svg"))
+    plot.save(directory, drawings, ("png", "svg"))
     report.write(results, drawings)
     out.print(f"figures: {directory / 'figures'}")
     out.print(f"report: {directory / 'report.html'}")
-    return 1 if done.failed else 0
+    return 1 if failed else 0
 
 
 @Parameter(name="*")
@@ -197,10 +196,6 @@ class FigureOptions:
         str | None, Parameter(help="column (3.4 inches), page (7 inches) or a number of inches.")
     ] = None
     no_title: Annotated[bool, Parameter(negative=(), help="Leave titles out, for papers.")] = False
-    legend: Annotated[
-        bool,
-        Parameter(negative=(), help="All curves in one plot, however many there are."),
-    ] = False
     block: Annotated[
         Whole | None, Parameter(help="Curves over time show means of so many episodes.")
     ] = None
@@ -212,49 +207,25 @@ class FigureOptions:
         str, Parameter(name="--format", help="png, svg or pdf, or several: png,svg,pdf.")
     ] = "png,svg"
 
-    def layout(self) -> Layout:
-        """The layout that the options describe."""
-        from belated.lab.figures.style import Layout  # noqa: PLC0415
-
-        return Layout(
-            self.width,
-            title=not self.no_title,
-            legend=self.legend,
-            block=self.block,
-            on=self.on,
-            regret=self.regret,
-        )
-
-    def forms(self) -> list[str]:
-        """The formats that the option names."""
-        from belated.lab.figures.style import FORMS  # noqa: PLC0415
-
-        return [checks.choice("--format", form.strip(), FORMS) for form in self.form.split(",")]
-
 
 LOOK = FigureOptions()
 
 
-@app.command
-def plot(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
+@app.command(name="plot")
+def plot_(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
     """Draw the figures of a directory of results again.
 
     Args:
         directory: Where `belated run` put the results.
         look: How figures are drawn.
     """
-    from belated.lab.figures import curves as figures  # noqa: PLC0415
+    from belated.lab import plot  # noqa: PLC0415
     from belated.lab.results import Results  # noqa: PLC0415
 
-    forms, layout = look.forms(), look.layout()
-    drawings = figures.draw(Results(directory), layout)
-    _save(directory, drawings, forms)
-
-
-def _save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> None:
-    from belated.lab.figures import style as drawing  # noqa: PLC0415
-
-    for path in drawing.save(directory, drawings, forms):
+    forms = [checks.choice("--format", form.strip(), plot.FORMS) for form in look.form.split(",")]
+    given = plot.Look(look.width, not look.no_title, look.block, look.on, look.regret)
+    drawings = plot.draw(Results(directory), given)
+    for path in plot.save(directory, drawings, forms):
         out.print(str(path))
 
 
@@ -301,33 +272,6 @@ def table_(
     sys.stdout.write(FORMS[form](found))
 
 
-@app.command
-def compare(
-    *directories: Path,
-    out_dir: Annotated[Path, Parameter(name="--out")] = Path("out/compare"),
-    look: FigureOptions = LOOK,
-) -> None:
-    """Compare the agents of several directories of results: tables, and curves in one plot.
-
-    Args:
-        directories: Directories of results. If world, costs, delays and episodes are the same,
-            differences are taken seed by seed.
-        out_dir: Directory for the figures.
-        look: How figures are drawn.
-    """
-    from belated.lab.figures import curves as figures  # noqa: PLC0415
-    from belated.lab.results import Results  # noqa: PLC0415
-    from belated.lab.tables import compare as compared  # noqa: PLC0415
-
-    if not directories:
-        raise ValueError("compare needs at least one directory of results")
-    forms, layout = look.forms(), look.layout()
-    found, scenes, names = compared([Results(directory) for directory in directories])
-    for table in found:
-        _print(table)
-    _save(out_dir, figures.compared(scenes, names, layout), forms)
-
-
 @app.command(name="kinds")
 def kinds_(name: str | None = None, /) -> None:
     """List the kinds that an experiment can name, with parameters and defaults.
@@ -363,8 +307,9 @@ def show(experiment: str, /) -> None:
     """
     from belated.lab import toml  # noqa: PLC0415
 
-    found, _ = _find(experiment)
-    sys.stdout.write(toml.dumps(found))
+    found, source = _find(experiment)
+    given = found if source else dataclasses.replace(found, title="", about="")
+    sys.stdout.write(toml.dumps(given))
 
 
 def _find(name: str) -> tuple[Experiment, str]:

@@ -1,20 +1,20 @@
-"""Cost processes of the lab follow their formulas, and flights give recorded delays."""
+"""Cost processes of the suites follow their formulas, and flights give recorded delays."""
 
 import inspect
 
 import numpy as np
 import pytest
+from benchmarks import scenes
 
 import belated as bl
 from belated import config as kinds
-from belated.config.registry import accepted, make
-from belated.lab import part
+from belated.config.registry import accepted
 
 WORLD = bl.environments.random_mdp(states=6, actions=3, horizon=4)
 
 
 def process(kind, **parameters):
-    return make("costs", part(kind, **parameters), kinds.COSTS, WORLD)
+    return getattr(scenes, kind)(WORLD, **parameters)
 
 
 def drawn(seed, count):
@@ -71,8 +71,7 @@ def test_noise_is_around_the_process(kind):
 
 
 def test_flights_report_hours_later_and_some_never():
-    model = make("delays", part("flights"), kinds.DELAYS)
-    delays = model.draw(3200, np.random.default_rng(0))
+    delays = scenes.flights().draw(3200, np.random.default_rng(0))
     lost = delays == bl.NEVER
     assert 0.01 < lost.mean() < 0.03
     assert 7 <= np.median(delays[~lost]) <= 10

@@ -44,7 +44,6 @@ KINDS = {
             "by_action": {"models": ["none", *[part("fixed", delay=2)] * 3]},
             "by_outcome": {"model": part("fixed", delay=2), "otherwise": "none"},
             "fixed": {"delay": 2},
-            "flights": {},
             "geometric": {"mean": 2},
             "heavy_tailed": {"index": 1.5},
             "lost": {"probability": 0.5},
@@ -62,12 +61,8 @@ KINDS = {
         kinds.COSTS,
         {
             "blocks": {"length": 3},
-            "random_drifting": {"count": 3, "every": 4, "noise": "uniform"},
-            "improving": {"at": 3, "share": 0.5},
             "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},
             "random": {},
-            "random_switching": {"every": 2, "noise": "bernoulli"},
-            "random_walking": {"step": 0.1, "seed": 2},
         },
     ),
     "agent": (

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,10 +138,10 @@ def test_results_are_read_and_reported_without_the_module(place):
     sys.modules.pop("mine")
     assert store.spec(place / "out") == experiment
     text = Results(place / "out").report().read_text()
-    assert "uniform is also given what mine:uniform asks for" in text
-    told = report.sentences(experiment)[2]
-    assert "cautious is also given what mine:cautious asks for" in told
-    assert "agent.update.learning_rate = 0.1, set by hand" in told
+    assert "What each agent was told" in text
+    told = report.told(experiment).rows[1][1]
+    assert told.startswith("cautious (")
+    assert "learning_rate = 0.1" in told
 
 
 MISTAKES = {
@@ -192,45 +191,8 @@ def test_parts_of_an_agent_may_be_ones_own(place):
     agent = agent_of(experiment, experiment.agents[1], world, delays_of(scene, world, 0))
     assert agent.configuration()["transitions"] == bl.parts.Confidence(radius_scale=2.0)
     assert agent.configuration()["update"] == bl.parts.Softmax(learning_rate=0.5)
-    told = report.sentences(experiment)[2]
-    assert "what mine:wide asks for" in told
-    assert "what mine:half asks for" in told
-    assert "agent.transitions.factor = 0.5, set by hand" in told
+    assert "wide (factor = 0.5), update = half" in report.told(experiment).rows[1][1]
     with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.transitions\.factor is required"):
         rehearse(toml.loads(text.replace(", factor = 0.5", "")))
     with pytest.raises(ValueError, match=r"agents\[1\]\.agent\.kind must be one of .*'oppo'"):
         toml.loads(text.replace('agent = { kind = "oppo"', 'agent = { kind = "opo"'))
-
-
-FILED = """
-name = "filed"
-episodes = 3
-seeds = 1
-environment = { kind = "chain", horizon = 2 }
-delays = { kind = "reader:waits", log = { file = "data/waits.csv" } }
-agents = [{ name = "A", kind = "reader:agent", log = { file = "data/waits.csv" } }]
-"""
-
-
-def test_a_function_gets_its_file_wherever_the_project_is(tmp_path, monkeypatch):
-    """The function gets a path; experiments differ if the content of the file differs."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    (old / "data").mkdir(parents=True)
-    (old / "data" / "waits.csv").write_text("waited\n1\n0\n2\n")
-    (old / "filed.toml").write_text(FILED)
-    module = type(sys)("reader")
-    module.waits = lambda log: bl.delays.trace(np.loadtxt(log, skiprows=1))
-    module.agent = lambda told, log: (
-        bl.recommend(told.problem, information="full") if Path(log).is_file() else None
-    )
-    monkeypatch.setitem(sys.modules, "reader", module)
-    first = run(toml.read(old / "filed.toml"), old / "out", engine="here")
-    assert first.rows["delay"].to_list() == [1, 0, 2]
-    old.rename(new)
-    assert len(Results(new / "out").rows) == 3
-    rows = (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns
-    run(toml.read(new / "filed.toml"), new / "out", engine="here")
-    assert (new / "out" / "runs" / "a" / "seed-0.parquet").stat().st_mtime_ns == rows
-    (new / "data" / "waits.csv").write_text("waited\n1\n0\n1\n")
-    with pytest.raises(ValueError, match=r"the content of waits.csv differs"):
-        run(toml.read(new / "filed.toml"), new / "out", engine="here")

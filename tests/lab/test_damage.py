@@ -15,13 +15,14 @@ import pytest
 
 from belated.lab import part, store
 from belated.lab.spec import Case
-from belated.lab.task import COLUMNS, Result, perform
+from belated.lab.task import COLUMNS, perform
 from lab.small import TINY
 from limits import FULL
 
 CASED = dataclasses.replace(
     TINY, cases=(Case("plain"), Case("later", delays=part("fixed", delay=4)))
 )
+ENDINGS = [store.ROWS, store.SUMS]
 DAMAGES = 1000 if FULL else 200
 
 
@@ -30,7 +31,7 @@ def whole(tmp_path_factory):
     """A finished experiment, and its results by their tasks."""
     directory = tmp_path_factory.mktemp("whole")
     store.open_for(directory, CASED)
-    results = {task: perform(CASED, task) for task in CASED.tasks()}
+    results = {task: perform(CASED, task)[0] for task in CASED.tasks()}
     for task, result in results.items():
         store.keep(directory, task, result)
     return directory, results
@@ -63,18 +64,14 @@ def blank(rng, content):
 
 def damaged(rng, directory, task, results):
     """Damage a file of the run."""
-    path = store._path(directory, task, rng.choice(endings(results[task])))
+    path = store._path(directory, task, rng.choice(ENDINGS))
     how = rng.choice([flip, cut, longer, blank])
     path.write_bytes(how(rng, path.read_bytes()))
     return f"{how.__name__} {path.suffix}"
 
 
-def endings(result):
-    return [store.ROWS, store.SUMS] + [store.VISITS] * (result.visits is not None)
-
-
 def removed(rng, directory, task, results):
-    path = store._path(directory, task, rng.choice(endings(results[task])[1:]))
+    path = store._path(directory, task, store.SUMS)
     path.unlink()
     return f"without {path.suffix}"
 
@@ -82,11 +79,7 @@ def removed(rng, directory, task, results):
 def misplaced(rng, directory, task, results):
     """Copy one file, or all, of another run over those of this one."""
     other = rng.choice([t for t in results if t != task])
-    if rng.random() < 0.5:
-        chosen = [rng.choice([store.ROWS, store.SUMS])]
-    else:
-        chosen = endings(results[other])
-    for ending in chosen:
+    for ending in [rng.choice(ENDINGS)] if rng.random() < 0.5 else ENDINGS:
         store._path(directory, task, ending).write_bytes(
             store._path(directory, other, ending).read_bytes()
         )
@@ -96,10 +89,10 @@ def misplaced(rng, directory, task, results):
 def resealed(rng, directory, task, results):
     """Store rows of another run, or changed rows, with checksums that match them."""
     other = rng.choice([t for t in results if t != task])
-    own = pl.read_parquet(io.BytesIO(results[task].parquet))
+    own = pl.read_parquet(io.BytesIO(results[task]))
     how = rng.choice(["swapped", "shorter", "longer", "turned", "typed", "empty", "one row"])
     frame = {
-        "swapped": lambda: pl.read_parquet(io.BytesIO(results[other].parquet)),
+        "swapped": lambda: pl.read_parquet(io.BytesIO(results[other])),
         "shorter": lambda: own.head(rng.randrange(len(own))),
         "longer": lambda: pl.concat([own, own.head(1)]),
         "turned": own.reverse,
@@ -114,7 +107,7 @@ def resealed(rng, directory, task, results):
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     store._path(directory, task, store.ROWS).unlink()
-    store.keep(directory, task, Result(buffer.getvalue(), results[task].visits))
+    store.keep(directory, task, buffer.getvalue())
     return f"resealed {how}"
 
 
@@ -126,10 +119,8 @@ def test_all_damaged_or_swapped_results_are_refused(whole):
     seen = Counter()
     for _ in range(DAMAGES):
         task = rng.choice(list(results))
-        kept = {e: store._path(directory, task, e).read_bytes() for e in endings(results[task])}
+        kept = {e: store._path(directory, task, e).read_bytes() for e in ENDINGS}
         how = rng.choice([damaged, damaged, damaged, misplaced, misplaced, resealed, removed])
-        if how is removed and results[task].visits is None:
-            how = damaged
         seen[how(rng, directory, task, results)] += 1
         try:
             with pytest.raises(ValueError, match=r".") as caught:

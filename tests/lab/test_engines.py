@@ -15,11 +15,13 @@ import time
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import belated as bl
 from belated.lab import part, run, store, toml
 from belated.lab.engine import outcomes
-from belated.lab.run import Done, execute
+from belated.lab.run import execute
 from belated.lab.spec import Case, Learner
 from belated.lab.task import perform
 from lab.small import BONUS, STEP, TINY, files
@@ -37,11 +39,20 @@ SMALL = dataclasses.replace(
 @pytest.mark.slow
 def test_one_job_and_two_jobs_give_the_same_bytes(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    assert execute(SMALL, one, jobs=1) == Done(0, 6, ())
+    assert execute(SMALL, one, jobs=1) == (0, 6, [])
     run(SMALL, two, jobs=2)
-    assert len(files(one)) == 2 * 6 + 2  # rows, checksums, and the visits of the first seed
+    assert len(files(one)) == 2 * 6  # rows and checksums
     assert files(one) == files(two)
-    assert execute(SMALL, two, jobs=2) == Done(6, 0, ())
+    assert execute(SMALL, two, jobs=2) == (6, 0, [])
+
+
+def traced(path):
+    """Delays that are read from a file."""
+
+    def waits():
+        return bl.delays.trace(np.loadtxt(path, skiprows=1))
+
+    return part(waits)
 
 
 def unlink_before_the_runs(path, monkeypatch):
@@ -66,14 +77,14 @@ needs_ray = pytest.mark.skipif(
 def test_ray_gives_the_same_bytes_and_names_runs_that_raise(tmp_path, monkeypatch):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
-    cases = (Case("fine"), Case("broken", delays=part("trace", delays={"file": trace})))
+    cases = (Case("fine"), Case("broken", delays=traced(trace)))
     experiment = dataclasses.replace(SMALL, cases=cases)
     run(experiment, tmp_path / "one", jobs=2)
     unlink_before_the_runs(trace, monkeypatch)
-    done = execute(experiment, tmp_path / "ray", jobs=2, engine="ray")
-    assert done.done == 6
-    assert {o.task.case for o in done.failed} == {"broken"}
-    assert all("delays.csv" in o.reason for o in done.failed)
+    _, done, failed = execute(experiment, tmp_path / "ray", jobs=2, engine="ray")
+    assert done == 6
+    assert {o.task.case for o in failed} == {"broken"}
+    assert all("delays.csv" in o.reason for o in failed)
     one, ray = files(tmp_path / "one"), files(tmp_path / "ray")
     assert ray == {name: content for name, content in one.items() if name.startswith("fine")}
 
@@ -86,12 +97,12 @@ def test_ray_tries_again_when_a_worker_dies(tmp_path):
     stop = threading.Event()
     killer = threading.Thread(target=kill_ray_worker, args=(stop,))
     killer.start()
-    results = {o.task.name: o.result for o in outcomes(long, long.tasks(), 1, "ray")}
+    results = {o.task.name: o.rows for o in outcomes(long, long.tasks(), 1, "ray")}
     killed = stop.is_set()
     stop.set()
     killer.join()
     assert killed
-    assert results == {task.name: perform(long, task) for task in long.tasks()}
+    assert results == {task.name: perform(long, task)[0] for task in long.tasks()}
 
 
 def kill_ray_worker(stop):
@@ -224,18 +235,18 @@ def test_ray_missing_is_said_in_one_line(tmp_path, monkeypatch):
 def test_a_run_that_raises_is_named_and_the_others_finish(tmp_path, monkeypatch):
     trace = tmp_path / "delays.csv"
     trace.write_text("delay\n" + "1\n" * 60)
-    cases = (Case("fine"), Case("broken", delays=part("trace", delays={"file": trace})))
+    cases = (Case("fine"), Case("broken", delays=traced(trace)))
     experiment = dataclasses.replace(SMALL, cases=cases, seeds=1)
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
         unlink_before_the_runs(trace, patched)
-        done = execute(experiment, out, jobs=2)
-    assert sorted(o.task.name for o in done.failed) == ["broken/a/seed-0", "broken/b/seed-0"]
-    assert all("delays.csv" in o.reason and "\n" not in o.reason for o in done.failed)
+        _, _, failed = execute(experiment, out, jobs=2)
+    assert sorted(o.task.name for o in failed) == ["broken/a/seed-0", "broken/b/seed-0"]
+    assert all("delays.csv" in o.reason and "\n" not in o.reason for o in failed)
     assert "Traceback" in (out / "failed" / "broken" / "a" / "seed-0.txt").read_text()
     assert store.rows(out)["case"].unique().to_list() == ["fine"]
     trace.write_text("delay\n" + "1\n" * 60)
-    assert execute(experiment, out) == Done(2, 2, ())
+    assert execute(experiment, out) == (2, 2, [])
 
 
 def outcomes_of(experiment, tasks, jobs):
@@ -283,7 +294,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(deaths):
     with killing(deaths):
         outcomes = outcomes_of(SMALL, SMALL.tasks()[:2], jobs=1)
     assert [o.task for o in outcomes] == SMALL.tasks()[:2]
-    assert all(o.result is not None for o in outcomes)
+    assert all(o.rows is not None for o in outcomes)
 
 
 def stuck(begun):
@@ -310,7 +321,7 @@ def test_a_run_whose_workers_always_die_is_given_up(tmp_path):
     waits = dataclasses.replace(SMALL, delays=stuck(begun))
     with killing(10**9, lambda: noted(begun)):
         (outcome,) = outcomes_of(waits, waits.tasks()[:1], jobs=1)
-    assert outcome.result is None
+    assert outcome.rows is None
     assert outcome.reason.startswith("its worker died 3 times (TerminatedWorkerError: A worker")
 
 
@@ -321,7 +332,7 @@ def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
     experiment = dataclasses.replace(SMALL, cases=cases, agents=SMALL.agents[:1], seeds=2)
     with killing(10**9, lambda: noted(begun)):
         outcomes = outcomes_of(experiment, experiment.tasks(), jobs=1)
-    finished = {o.task.name: o.result is not None for o in outcomes}
+    finished = {o.task.name: o.rows is not None for o in outcomes}
     assert finished == {
         "waits/a/seed-0": False, "fine/a/seed-0": True,
         "waits/a/seed-1": False, "fine/a/seed-1": True,
@@ -375,7 +386,7 @@ def test_stopping_early_leaves_no_process_behind():
 
 
 def test_a_wrong_specification_leaves_nothing_behind(tmp_path):
-    wrong = dataclasses.replace(SMALL, delays=part("trace", delays={"file": tmp_path / "none.csv"}))
+    wrong = dataclasses.replace(SMALL, delays=traced(tmp_path / "none.csv"))
     with pytest.raises(ValueError, match=r"none\.csv"):
         run(wrong, tmp_path / "out", jobs=2)
     assert not (tmp_path / "out").exists()

@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from belated.lab import Results, named, part, report, run, statistics, store
-from belated.lab.figures import curves as figures
+from belated.lab import Results, named, part, plot, report, run, statistics, store
 from belated.lab.spec import Case, Experiment, Learner
 from lab.small import TINY
 
@@ -37,13 +36,13 @@ def cased(tmp_path_factory):
 
 
 def drawn(directory):
-    return figures.draw(Results(directory))
+    return plot.draw(Results(directory))
 
 
 @pytest.mark.long
 def test_every_case_has_its_figures(cased):
     drawings = drawn(cased)
-    names = ["cost", "regret", "delays", "policy"]
+    names = ["cost", "regret"]
     assert [d.name for d in drawings] == [f"{n}-{c}" for c in ("plain", "late") for n in names]
     assert all(d.caption.endswith(".") for d in drawings)
 
@@ -79,9 +78,9 @@ def test_the_band_is_the_interval_over_seeds_and_the_best_policy_is_drawn(cased)
 
 
 def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
-    monkeypatch.setattr(figures, "POINTS", 8)  # 30 episodes: seven blocks of 4, one of 2
+    monkeypatch.setattr(plot, "POINTS", 8)  # 30 episodes: seven blocks of 4, one of 2
     rows = store.rows(cased)
-    cost, regret, delays, _ = drawn(cased)[:4]
+    cost, regret = drawn(cased)[:2]
     one = rows.filter((rows["case"] == "plain") & (rows["agent"] == "B"))
     line = cost.figure.axes[0].lines[1]
     mean = one["value"].to_numpy().reshape(3, 30).mean(axis=0)
@@ -95,7 +94,6 @@ def test_long_runs_are_drawn_in_blocks(cased, monkeypatch):
     np.testing.assert_allclose(line.get_xdata(), ends)
     np.testing.assert_allclose(line.get_ydata(), so_far[np.array(ends) - 1])
     assert "averaged over every 4 episodes" in cost.caption
-    assert "averaged over every 4 episodes" in delays.caption
     assert "averaged" not in regret.caption
 
 
@@ -110,39 +108,15 @@ def test_a_sweep_is_drawn_against_its_axis(tmp_path):
     (drawing,) = drawn(tmp_path)
     (axes,) = drawing.figure.axes
     cut = [sum(min(d, 39 - k) for k in range(40)) for d in (0, 3, 9)]
-    shift = 1.015**-0.5
-    np.testing.assert_allclose(axes.lines[0].get_xdata(), shift * (40.0 + np.array(cut)))
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), 40.0 + np.array(cut))
     assert drawing.name == "scaling"
-
-
-def test_the_map_shows_where_the_policy_goes(cased):
-    learned = figures.visited(cased, CASED, "plain", store.rows(cased))
-    assert list(learned) == ["A", "B", "C"]
-    for visits in learned.values():
-        assert visits.sum() == pytest.approx(5)  # one state per step
-        assert visits[1].sum() == 0  # walls are never visited
-    figure = figures.draw_maps(learned, CASED.scene("plain"), figures.DEFAULT, "")
-    first = figure.axes[0]
-    (arrows,) = [one for one in first.collections if hasattr(one, "U")]
-    moves = {(x, y): (u, v) for x, y, u, v in zip(arrows.X, arrows.Y, arrows.U, arrows.V,
-                                                  strict=True)}  # fmt: skip
-    assert moves[0, 0][1] < -0.3  # down, around the wall
-    assert moves[0, 1][0] > 0.3  # then right
-    assert first.patches[0].get_xy() == (0.5, -0.5)  # the wall
-
-
-def test_the_map_is_that_of_the_first_seed_whatever_its_number(tmp_path):
-    late = dataclasses.replace(TINY, first_seed=7, seeds=1)
-    results = run(late, tmp_path, engine="here")
-    assert set(figures.visited(tmp_path, late, "", results.rows)) == {"A", "B"}
-    assert "policy" in results.figures()
 
 
 @pytest.mark.slow
 def test_the_report_is_one_file_that_needs_nothing_else(cased):
     text = report.write(Results(cased), drawn(cased)).read_text()
     sources = re.findall(r'(?:src|href)\s*=\s*["\']([^"\']{0,30})', text)
-    assert len(sources) == 8
+    assert len(sources) == 4
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
     assert "http" not in re.sub(r"base64,[^\"]*", "", text)
     assert "@import" not in text
@@ -152,8 +126,8 @@ def test_the_report_is_one_file_that_needs_nothing_else(cased):
     assert "kind = &quot;gridworld&quot;" in text
     assert "won by the first" in text
     assert "belated 0." in text
-    for sentence in report.sentences(CASED):
-        assert sentence.replace("'", "&#x27;") in text
+    assert "What each agent was told" in text
+    assert "transitions = known, update = softmax (learning_rate = 0.3" in text
 
 
 def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
@@ -164,7 +138,7 @@ def test_a_part_of_the_runs_is_said_to_be_a_part(cased, tmp_path):
     for path in (cased / "runs" / "plain" / "a").glob("seed-1.*"):
         (kept / path.name).write_bytes(path.read_bytes())
     drawings = drawn(tmp_path)
-    assert [d.name for d in drawings] == ["cost-plain", "regret-plain", "delays-plain"]
+    assert [d.name for d in drawings] == ["cost-plain", "regret-plain"]
     assert "1 of 18 runs are finished" in report.html(Results(tmp_path), drawings)
 
 

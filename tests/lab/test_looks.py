@@ -5,14 +5,12 @@ import re
 import shutil
 import subprocess
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib import colors, image
 
 from belated.lab import Case, Experiment, Learner, Results, part, run
-from belated.lab.figures import curves as figures
-from belated.lab.figures.style import COLOURS, STYLE
+from belated.lab.plot import COLOURS, figures
 from browsing import needs_browser, pictured
 from lab.small import TINY
 
@@ -55,10 +53,10 @@ def results(tmp_path_factory):
 
 
 WANTED = {
-    "many": ("cost", "delays", "policy"),
+    "many": ("cost",),
     "few": ("cost", "regret"),
     "scaling": ("scaling",),
-    "scores": ("profile", "scores"),
+    "scores": ("profile",),
     "swept": ("sweep-agents-delayed-oppo-rate-1-update-learning-rate",),
 }
 
@@ -68,10 +66,9 @@ def drawings(results):
     """A figure of every kind, by the name of its experiment and its own name."""
     found = {}
     for name, wanted in WANTED.items():
-        made = figures.makers(results[name])
-        with matplotlib.rc_context(STYLE):
-            found |= {f"{name}-{figure}": made.pop(figure)() for figure in wanted}
-        assert set(made) <= {"cost", "regret", "delays"}, "a kind of figure is not tested"
+        made = figures(results[name])
+        found |= {f"{name}-{figure}": made.pop(figure)() for figure in wanted}
+        assert set(made) <= {"cost", "regret"}, "a kind of figure is not tested"
     return found
 
 

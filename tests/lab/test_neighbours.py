@@ -14,9 +14,8 @@ import pytest
 
 from belated import cli
 from belated.core import files
-from belated.lab import Experiment, Learner, part, run, store, toml
-from belated.lab import spec as spec_module
-from belated.lab.spec import MOST_EPISODES, MOST_RUNS, Case, own_code
+from belated.lab import Case, part, run, store, toml
+from belated.lab.spec import MOST_EPISODES, MOST_RUNS
 from lab.small import TINY
 from lab.small import files as contents
 from limits import FULL, LIMIT
@@ -74,7 +73,7 @@ def test_two_processes_in_one_directory_both_end_with_whole_results(tmp_path):
 import sys, threading
 from pathlib import Path
 from belated.core import files
-from belated.lab import run, toml
+from belated.lab import Case, run, toml
 if __name__ == "__main__":
     out, stop = Path("out"), threading.Event()
     def sweep():
@@ -125,7 +124,7 @@ def test_a_directory_that_another_process_just_began_is_joined(tmp_path, monkeyp
 LISTENERS = """
 import os, sys
 from pathlib import Path
-from belated.lab import named
+from belated.lab import Case, named
 from belated.lab.engines import cluster
 import dataclasses
 
@@ -268,7 +267,7 @@ def test_escape_characters_in_names_do_not_reach_the_terminal(tmp_path):
         ["run", f"{EVIL}.toml"],
         ["run", "fine.toml", "--seeds", EVIL],
         ["show", "fine.toml"],
-        ["compare", f"o{EVIL}"],
+        ["report", f"o{EVIL}"],
     ]
     (tmp_path / "program.py").write_text(
         "from belated import cli\n"
@@ -306,44 +305,3 @@ def drained(descriptor):
     except BlockingIOError:
         time.sleep(0.02)
         return b""
-
-
-OWN = Experiment(
-    name="own",
-    environment=part("mine:world"),
-    costs=part("mine:costs"),
-    delays=part("bursts", size=3, within=part("mine:delays")),
-    agents=(
-        Learner("a", part("oppo", update="mine:update")),
-        Learner("b", part("pipeline", agent=part("oppo", transitions=part("mine:model")))),
-    ),
-    cases=(
-        Case("one", environment=part("gymnasium", env="mine:Lake-v0", horizon=3)),
-        Case("two", delays=part("trace", delays={"file": "C:/a.csv"})),
-    ),
-)
-
-
-def test_own_code_is_found_wherever_it_is_named():
-    assert own_code(OWN) == [
-        "environment.kind = 'mine:world'",
-        "costs.kind = 'mine:costs'",
-        "delays.within.kind = 'mine:delays'",
-        "cases[0].environment.env = 'mine:Lake-v0'",
-        "agents[0].update.kind = 'mine:update'",
-        "agents[1].agent.transitions.kind = 'mine:model'",
-    ]
-    assert spec_module.own_code(TINY) == []
-
-
-def test_no_own_code_refuses_before_anything_is_imported(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text("open('ran', 'w')\n")
-    Path("own.toml").write_text(toml.dumps(OWN))
-    assert cli.main(["run", "own.toml", "--no-own-code"]) == 2
-    error = capsys.readouterr().err
-    assert error == (
-        "belated: environment.kind = 'mine:world' is code, which --no-own-code refuses to run\n"
-    )
-    assert not Path("ran").exists()
-    assert not Path("out").exists()

@@ -8,7 +8,7 @@ import pytest
 from belated.lab import Learner, RunBrief, named, part, run, statistics, store
 from belated.lab.task import delays_of, world_of
 from limits import FULL
-from oracles import oppo_bound
+from oracles import delay_lower_bound, oppo_bound
 
 SEEDS = 5
 
@@ -109,7 +109,7 @@ def test_regret_on_the_lower_bound_world_is_the_exact_one(lower_bound):
     delays, means = [], []
     for (case, _), curve in statistics.curves(rows, "regret").items():
         final = curve.values[:, -1]
-        expected = statistics.delay_lower_bound(experiment.scene(case))
+        expected = delay_lower_bound(experiment.scene(case))
         error = final.std(ddof=1) / np.sqrt(len(final))
         assert abs(final.mean() - expected) < 3.5 * error
         delays.append(experiment.scene(case).delays.values["delay"])
@@ -128,7 +128,7 @@ def test_every_setting_has_the_exact_regret_of_the_lower_bound_world(tmp_path):
     run(experiment, tmp_path)
     for (case, _), curve in statistics.curves(store.rows(tmp_path), "regret").items():
         final = curve.values[:, -1]
-        expected = statistics.delay_lower_bound(experiment.scene(case))
+        expected = delay_lower_bound(experiment.scene(case))
         assert abs(final.mean() - expected) < 4 * final.std(ddof=1) / np.sqrt(len(final))
 
 

@@ -135,7 +135,7 @@ def test_some_agents_now_and_the_others_later(tmp_path, capsys):
     assert set(some.rows["agent"]) == {"B"}
     assert set(run(TINY, tmp_path / "out", engine="here", only=["A", "B"]).rows["agent"]) > {"B"}
     assert files(tmp_path / "out") == files(tmp_path / "whole")
-    assert execute(TINY, tmp_path / "out", engine="here", only=["A"]).found == 4
+    assert execute(TINY, tmp_path / "out", engine="here", only=["A"])[0] == 4
     with pytest.raises(ValueError, match="only must be one of 'A', 'B', got 'C'"):
         run(TINY, tmp_path / "none", engine="here", only=["C"])
     assert not (tmp_path / "none").exists()
@@ -167,7 +167,7 @@ def test_results_show_table_and_curves(capsys):
     page = result._repr_html_()
     assert "<table>" in page
     assert 'src="data:image/svg+xml;base64,' in page
-    assert result.figures() == ["cost", "regret", "delays"]
+    assert result.figures() == ["cost", "regret"]
     figure = result.figure("cost", width="column", title=False)
     assert figure.get_figwidth() == 3.4
     assert figure.axes[0].get_title(loc="left") == ""

@@ -15,7 +15,7 @@ from lab.small import TINY
 def finish(directory, experiment, tasks=None):
     store.open_for(directory, experiment)
     for task in tasks or store.unfinished(directory, experiment):
-        store.keep(directory, task, perform(experiment, task))
+        store.keep(directory, task, *perform(experiment, task))
 
 
 def test_rows_hold_what_was_promised(tmp_path):
@@ -50,7 +50,7 @@ def test_a_write_that_stops_leaves_nothing_that_counts(tmp_path, monkeypatch, mo
     with monkeypatch.context() as patched:
         patched.setattr(os, moment, stop)
         with pytest.raises(KeyboardInterrupt):
-            store.keep(tmp_path, task, result)
+            store.keep(tmp_path, task, *result)
     assert task in store.unfinished(tmp_path, TINY)
     assert not list(tmp_path.rglob("*.partial"))
     finish(tmp_path, TINY)
@@ -64,8 +64,8 @@ def test_rows_are_the_last_thing_written(tmp_path, monkeypatch):
     store.open_for(tmp_path, TINY)
     written = []
     monkeypatch.setattr(store, "write", lambda path, content: written.append(path.suffix))
-    store.keep(tmp_path, TINY.tasks()[0], perform(TINY, TINY.tasks()[0]))
-    assert written == [".json", ".sha256", ".npy", ".parquet"]
+    store.keep(tmp_path, TINY.tasks()[0], *perform(TINY, TINY.tasks()[0]))
+    assert written == [".json", ".sha256", ".parquet"]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,14 @@ def test_another_specification_is_refused_in_one_sentence(tmp_path, change, why)
         store.open_for(tmp_path, dataclasses.replace(TINY, **change))
     assert "\n" not in str(caught.value)
     assert store.spec(tmp_path) == TINY
+
+
+def test_another_title_continues_the_runs(tmp_path):
+    finish(tmp_path, TINY)
+    other = dataclasses.replace(TINY, title="Another title", about="Other remarks.")
+    store.open_for(tmp_path, other)
+    assert store.unfinished(tmp_path, other) == []
+    assert store.spec(tmp_path) == other
 
 
 def test_another_version_is_refused(tmp_path, monkeypatch):
@@ -111,7 +119,6 @@ def test_a_directory_of_a_run_that_was_killed_at_its_start_is_used(tmp_path, lef
     ("file", "read"),
     [
         ("runs/a/seed-0.parquet", store.rows),
-        ("runs/a/seed-0.visits.npy", lambda d: store.visits(d, TINY.tasks()[0])),
         ("versions.json", store.versions),
     ],
 )

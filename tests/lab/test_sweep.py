@@ -8,9 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from belated.lab import Case, Learner, Results, Select, part, report, run, spec, toml
-from belated.lab.figures import curves as figures
-from belated.lab.figures import sweeps
+from belated.lab import Case, Learner, Results, Select, part, plot, report, run, toml
 from belated.lab.sweep import choose, chosen_on, reported, sentence
 from belated.lab.task import rehearse
 from lab.small import TINY
@@ -105,7 +103,7 @@ def test_swept_agents_learn_as_if_they_were_written_out(swept):
 
 def test_nothing_is_reported_while_nothing_is_chosen(swept):
     alone = dataclasses.replace(SWEPT, agents=SWEPT.agents[:1])
-    assert len(reported(alone, swept.rows, [])) == 0
+    assert len(reported(alone, swept.rows, {})) == 0
 
 
 def test_another_swept_agent_has_a_figure_of_its_own():
@@ -120,7 +118,7 @@ def test_another_swept_agent_has_a_figure_of_its_own():
     )
     results = run(both, engine="here")
     for path, name in ((RATE, "OPPO"), (other, "plain")):
-        assert [one.name for one in sweeps.over(results, path)] == [name, "third"]
+        assert list(plot.over(results, path)) == [name, "third"]
 
 
 def test_one_setting_for_all_cases(swept):
@@ -135,7 +133,7 @@ def test_one_setting_for_all_cases(swept):
     scores = sums.with_columns(score=(pl.col("value") - pl.col("comparator")) / gap)
     best = scores.group_by("agent").agg(pl.col("score").mean()).sort("score")["agent"][0]
     results = Results(swept.directory, together)
-    assert [choice.learner for choice in results.choices] == [best, best]
+    assert [lines[0].agent for lines in results.choices.values()] == [best, best]
     assert {line.agent for line in results.lines} == {best, "plain"}
     assert "one for all cases, by its mean score over cases on seeds 0 to 1" in sentence(together)
 
@@ -190,28 +188,20 @@ def test_what_cannot_be_selected_is_refused_in_one_sentence(change, says):
         dataclasses.replace(SWEPT, **change)
 
 
-def test_code_in_a_sweep_is_code():
-    own = dataclasses.replace(
-        SWEPT, sweep={"agents.plain.update": ["softmax", "mine:x"]}, select=None
-    )
-    assert spec.own_code(own) == ["sweep, plain, update = mine:x.update.kind = 'mine:x'"]
-
-
 def test_the_best_setting_is_chosen_on_some_seeds_and_reported_on_others(swept):
     rows = swept.rows
     first = rows.filter(pl.col("seed") < 2, pl.col("learning_rate").is_not_null())
     means = first.group_by("case", "learning_rate").agg(pl.col("value").mean())
-    for choice in swept.choices:
-        some = means.filter(case=choice.case)
-        best = some.sort("value")[0]
-        assert choice.setting == f"learning_rate = {best['learning_rate'][0]:g}"
-        assert choice.cost.mean == pytest.approx(best["value"][0])
-        assert (choice.agent, choice.among, choice.seeds) == ("OPPO", 3, 2)
-    assert [choice.case for choice in swept.choices] == SWEPT.case_names()
+    for (case, agent), lines in swept.choices.items():
+        best = means.filter(case=case).sort("value")[0]
+        assert lines[0].agent == f"OPPO, learning_rate = {best['learning_rate'][0]:g}"
+        assert lines[0].cost.mean == pytest.approx(best["value"][0])
+        assert (agent, len(lines), lines[0].seeds) == ("OPPO", 3, 2)
+    assert [case for case, _ in swept.choices] == SWEPT.case_names()
     assert set(swept.reported["seed"]) == {2, 3}
     found = {(line.case, line.agent): line for line in swept.lines}
     assert set(found) == {
-        *((choice.case, choice.learner) for choice in swept.choices),
+        *((case, lines[0].agent) for (case, _), lines in swept.choices.items()),
         *((case, "plain") for case in SWEPT.case_names()),
     }
     for (case, agent), line in found.items():
@@ -221,11 +211,11 @@ def test_the_best_setting_is_chosen_on_some_seeds_and_reported_on_others(swept):
 
 @pytest.mark.long
 def test_the_report_says_what_was_selected_on_what(swept):
-    drawings = figures.draw(swept)
+    drawings = plot.draw(swept)
     text = report.html(swept, drawings)
     assert "on seeds 0 to 1; tables, curves and differences" in text
     assert "settings on seeds 2 to 3 only" in text
-    assert swept.choices[0].setting in text
+    assert swept.table("selected").cells[0][2] in text
     captions = {drawing.name: drawing.caption for drawing in drawings}
     assert "These are seeds 0 to 1, on which" in captions["sweep-delays-mean"]
     assert "mean of 2 seeds" in captions["cost-delays-mean-0"]
@@ -254,20 +244,20 @@ def test_seeds_that_begin_elsewhere(swept):
 
 
 def test_a_setting_with_a_seed_missing_is_not_chosen(swept, tmp_path):
-    best = swept.choices[0]
+    (place, (best, *_)), *_ = swept.choices.items()
     rows = swept._read.filter(
-        ~((pl.col("agent") == best.learner) & (pl.col("case") == best.case) & (pl.col("seed") == 1))
+        ~((pl.col("agent") == best.agent) & (pl.col("case") == best.case) & (pl.col("seed") == 1))
     )
     again = Results(swept.directory)
     again.__dict__["_read"] = rows
-    assert again.choices[0].learner != best.learner
-    assert again.choices[0].among == 2
+    assert best.agent not in [line.agent for line in again.choices[place]]
+    assert len(again.choices[place]) == 2
 
 
 def test_regret_over_a_parameter(swept):
     every = dataclasses.replace(SWEPT, select=None, against="delays.mean")
     result = Results(swept.directory, every)
-    (drawing,) = figures.draw(result)
+    (drawing,) = plot.draw(result)
     assert drawing.name == "sweep-delays-mean"
     (axes,) = drawing.figure.axes
     assert axes.get_xlabel() == "delays.mean"

@@ -95,13 +95,3 @@ def test_formulas_in_names_are_formulas_in_latex():
     row = re.sub(" +", " ", row)
     assert r"A\_1, $\eta_t = 10^{-2}$ \& more & 1.00 \\" in row
     assert r"2 \$ or 3 & 2.00 \\" in row
-
-
-def test_numbers_that_look_alike_get_one_more_digit():
-    one, other = Interval(0.1234, 0.1, 0.2), Interval(0.1213, 0.1, 0.2)
-    table = Table("T", ("agent", "a", "b"), (("x", one, 3.0), ("y", other, 3.0)), 1)
-    assert table.cells == (("x", "0.123 [0.100, 0.200]", "3.00"),
-                           ("y", "0.121 [0.100, 0.200]", "3.00"))  # fmt: skip
-    apart = Table("T", ("agent", "a"), (("x", 0.12), ("y", 0.35)), 1)
-    assert apart.cells == (("x", "0.12"), ("y", "0.35"))
-    assert Table("T", ("agent", "a"), (), 1).cells == ()

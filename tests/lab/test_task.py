@@ -27,7 +27,7 @@ def test_rows_are_what_simulate_says_column_by_column(tmp_path):
     runs = {}
     for task in experiment.tasks():
         K = 33 if task.case == "own" else 21
-        found = pl.read_parquet(io.BytesIO(perform(experiment, task).parquet))
+        found = pl.read_parquet(io.BytesIO(perform(experiment, task)[0]))
         world = world_of(experiment.scene(task.case))
         if task.case == "own":
             means = np.random.default_rng(3).random((1, *world.problem.shape[1:]))
@@ -50,4 +50,4 @@ def test_rows_are_what_simulate_says_column_by_column(tmp_path):
 
 def test_the_same_task_gives_the_same_bytes():
     task = TINY.tasks()[0]
-    assert perform(TINY, task) == perform(TINY, task)
+    assert perform(TINY, task)[0] == perform(TINY, task)[0]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from belated.config.part import MARK, File, Part, as_part
+from belated.config.part import MARK, Part, as_part
 from belated.core import checks
 from belated.names import kind as kind_of
 
@@ -196,7 +196,7 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
         if isinstance(value, Part):
             inner = Inner(key, value, inside)
             return inner if registry.waits else inner(*given)
-        return value.checked(key) if isinstance(value, File) else value
+        return value
 
     values = {
         name: argument(f"{key}.{name}", value, inside or registry)

@@ -26,7 +26,7 @@ from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from belated.interrupts import deferred
 from belated.lab.spec import Experiment, Task
-from belated.lab.task import Result, perform
+from belated.lab.task import perform
 
 ENGINES = ("local", "here", "ray", "dask")
 """Processes of this machine, this process, or a cluster of Ray or Dask."""
@@ -46,13 +46,15 @@ class Attempt:
 
     Attributes:
         task: the task.
-        result: None if the task failed.
+        rows: the rows of the run, as a Parquet file; None if the task failed.
+        seconds: the processor time of the run, which differs between repetitions.
         reason: why it failed, in one line.
         trace: the traceback, if it raised.
     """
 
     task: Task
-    result: Result | None
+    rows: bytes | None
+    seconds: float | None = None
     reason: str = ""
     trace: str = ""
 
@@ -60,10 +62,10 @@ class Attempt:
 def attempt(experiment: Experiment, task: Task) -> Attempt:
     """Run a task in this process. An exception becomes part of the outcome."""
     try:
-        return Attempt(task, perform(experiment, task))
+        return Attempt(task, *perform(experiment, task))
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Attempt(task, None, reason, traceback.format_exc())
+        return Attempt(task, None, reason=reason, trace=traceback.format_exc())
 
 
 def outcomes(
@@ -100,7 +102,8 @@ def outcomes(
                 waiting.extendleft(reversed([one for one in started if deaths[one] < ATTEMPTS]))
                 first = f"{type(error).__name__}: {error}".partition(". ")[0]
                 how = f"its worker died {ATTEMPTS} times ({first})"
-                yield from (Attempt(one, None, how) for one in started if deaths[one] == ATTEMPTS)
+                dead = (one for one in started if deaths[one] == ATTEMPTS)
+                yield from (Attempt(one, None, reason=how) for one in dead)
 
 
 def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:

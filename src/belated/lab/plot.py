@@ -1,43 +1,177 @@
-"""Plots of results as Matplotlib axes, to be adjusted.
+"""Figures of results, for print and for colour-blind readers.
 
     axes = lab.plot.cost(result)
     axes.set_ylim(0, 4)
     axes.figure.savefig("cost.pdf")
 
-With `ax` they are drawn into your own axes. Several panels in one figure, in which every agent has
-the same colour::
+With `ax` they are drawn into your own axes, in which every agent keeps its colour::
 
-    figure = lab.plot.panels({"grid": result, "walls": other}, width="page")
     with lab.plot.style():                      # fonts and colours for figures of your own
         figure, axes = plt.subplots(1, 2, layout="constrained")
         lab.plot.cost(result, ax=axes[0])
         lab.plot.regret(result, kind="dynamic", ax=axes[1])
         figure.savefig("both.pdf")              # with TrueType fonts
+
+The first colours are those of Okabe & Ito (2008) without the yellow, the others of Tol's muted
+scheme; every agent has its own dash as well. `belated.mplstyle` has the settings of Matplotlib.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import polars as pl
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from belated.config.part import shown
 from belated.core import checks
-from belated.lab.figures import curves, sweeps
-from belated.lab.figures import style as style_of
-from belated.lab.figures.style import STYLE, Layout, Sheet, entitle, grid, legend_below
-from belated.lab.names import is_math
+from belated.core.arrays import Floats
+from belated.lab import statistics, store
+from belated.lab import sweep as sweeps
 from belated.lab.results import Results
+from belated.lab.spec import SCORE
+from belated.lab.statistics import Curves, Interval, Series
+from belated.lab.tables import number, text
 
-WHAT = {"cost": "value", "regret": "regret"}
-"""What can be drawn over time, and its column."""
-OWN: dict[Any, Any] = {"text.parse_math": True}
-"""In your own titles and labels `$...$` is mathematics."""
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255",
+    "#999933", "#332288", "#44AA99", "#661100", "#888888", "#AA4499", "#117733", "#DDAA33",
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", (0, (6, 1.5)), (0, (3, 1.2, 1, 1.2)), (0, (1.2, 1.2)), (0, (8, 2, 1, 2)))
+DOTTED: dict[str, Any] = {"color": "0.45", "linewidth": 1, "linestyle": ":", "zorder": 0}
+WIDTHS = {"column": 3.4, "page": 7.0}
+"""Inches, for papers in two columns."""
+NATURAL = 6.2
+NARROW = 5.0
+"""Narrower figures have smaller letters."""
+FORMS = ("png", "svg", "pdf")
+STYLE: dict[Any, Any] = dict(
+    matplotlib.rc_params_from_file(
+        str(Path(__file__).with_name("belated.mplstyle")), use_default_template=False
+    )
+)
+POINTS = 250
+"""The largest number of points of a curve; more would blur in print."""
+FEW = 4
+"""A sweep that makes more cases than this has no figures of single cases."""
+REFERENCE = 0.5
+"""The slope of the reference line: that of sqrt(K)."""
+SCORES = (-1.0, 1.1)
+"""The range of scores that is drawn. Scores beyond it count, but are not visible."""
+BANDS = 2
+"""A profile has bands for at most this many agents; more would hide one another."""
+
+
+class Sheet(Figure):
+    """A figure that is saved in the lab's style, independent of Matplotlib's settings."""
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Save the figure like Matplotlib, by default with 300 dots per inch."""
+        with matplotlib.rc_context(STYLE):
+            super().savefig(*args, **kwargs)
+
+    def _repr_svg_(self) -> str:
+        return Drawing("", "", self).encoded("svg").decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """A figure, its name as a file, and its caption."""
+
+    name: str
+    caption: str
+    figure: Figure
+
+    def encoded(self, form: str) -> bytes:
+        """The figure as a png, svg or pdf file; the same figure gives the same bytes."""
+        buffer, date = io.BytesIO(), {"svg": "Date", "pdf": "CreationDate"}.get(form)
+        self.figure.savefig(buffer, format=form, metadata={date: None} if date else None)
+        return buffer.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How figures look, and what they show.
+
+    Attributes:
+        width: "column", "page" or a number of inches; None for the width that suits the figure.
+        title: whether a figure has a title.
+        block: the number of episodes per point of costs over time; None: chosen by the length.
+        on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
+        regret: "hindsight" (for the costs that were drawn), "means" (for mean costs), "dynamic"
+            (against the best policy of every episode) or "so far" (against the best fixed policy
+            of the episodes up to k); None for the best fixed policy, on the costs of `on`.
+        agents: the agents to show, each in its own colour; None for all.
+        labels: the names to show for agents, in which `$...$` is mathematics.
+    """
+
+    width: Any = None
+    title: bool = True
+    block: int | None = None
+    on: str = "means"
+    regret: str | None = None
+    agents: Sequence[str] | None = None
+    labels: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.block is not None:
+            checks.integer("block", self.block, 1)
+        checks.choice("on", self.on, statistics.ON)
+        if self.regret is not None:
+            checks.choice("regret", self.regret, statistics.REGRETS)
+        if self.width is not None:
+            checks.fix(self, "width", _inches(self.width))
+
+    def named(self, agent: str) -> str:
+        """The name of an agent in figures."""
+        return (self.labels or {}).get(agent) or literal(agent)
+
+    def chosen(self, names: Sequence[str]) -> list[str]:
+        """The agents to show, in their order; checks that there are such agents."""
+        for key, given in (("agents", self.agents), ("labels", self.labels)):
+            for agent in given or ():
+                checks.choice(key, agent, names)
+        return list(names) if self.agents is None else [n for n in names if n in self.agents]
+
+    @property
+    def style(self) -> dict[Any, Any]:
+        """Settings of Matplotlib; narrow figures have smaller letters."""
+        if self.width is None or self.width >= NARROW:
+            return STYLE
+        return STYLE | {"font.size": 7.5, "axes.titlesize": 8, "lines.linewidth": 1.2}
+
+
+DEFAULT = Look()
+
+
+def _inches(width: str | float) -> float:
+    if isinstance(width, str) and width in WIDTHS:
+        return WIDTHS[width]
+    try:
+        return checks.real("width", float(width), 1.0, 40.0)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"width must be 'column', 'page' or a number of inches from 1 to 40, got {width!r}"
+        ) from None
+
+
+def literal(text: str) -> str:
+    """A text in which dollars are dollars, not the ends of a formula."""
+    return text.replace("$", r"\$")
 
 
 @contextlib.contextmanager
@@ -46,7 +180,7 @@ def style(width: str | float | None = None) -> Iterator[None]:
 
     width: "column" or "page" or inches; narrow figures have smaller letters.
     """
-    with matplotlib.rc_context(Layout(width).style | OWN):
+    with matplotlib.rc_context(Look(width).style):
         yield
 
 
@@ -55,11 +189,8 @@ def cost(
     case: str | None = None,
     *,
     ax: Axes | None = None,
-    block: int | None = None,
-    on: str = "means",
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
     legend: bool = True,
+    **look: Any,
 ) -> Axes:
     """Expected cost per episode over time, mean over seeds with 95 % bands.
 
@@ -67,14 +198,11 @@ def cost(
         result: the return value of `lab.run`, or `lab.Results(directory)`.
         case: one of the cases; None for the only one.
         ax: axes to draw into; new ones by default.
-        block: the number of episodes per point.
-        on: costs in expectation over their noise ("means"), or as they were drawn ("drawn").
-        agents: the agents to show; each keeps its colour.
-        labels: the names to show for agents, in which `$...$` is mathematics.
         legend: whether there is a legend inside the axes.
+        look: on, block, agents and labels of `Look`.
     """
-    layout = Layout(block=block, on=on, agents=agents, labels=labels)
-    return _over_time(result, case, "value", ax, layout, legend)
+    given = Look(**look)
+    return _on(ax, legend, lambda axes: _over_time(axes, result, case, "cost", given))
 
 
 def regret(
@@ -83,18 +211,15 @@ def regret(
     *,
     kind: str | None = None,
     ax: Axes | None = None,
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
     legend: bool = True,
+    **look: Any,
 ) -> Axes:
     """Cumulative regret over time, mean over seeds with 95 % bands.
 
-    kind: "hindsight" (for the costs that were drawn), "means" (for mean costs, the default),
-    "dynamic" (against the best policy of every episode) or "so far" (against the best fixed policy
-    of the episodes up to k). The other arguments are those of `cost`.
+    kind: the `regret` of `Look`. The other arguments are those of `cost`.
     """
-    layout = Layout(regret=kind, agents=agents, labels=labels)
-    return _over_time(result, case, "regret", ax, layout, legend)
+    given = Look(regret=kind, **look)
+    return _on(ax, legend, lambda axes: _over_time(axes, result, case, "regret", given))
 
 
 def diagnostic(
@@ -103,166 +228,339 @@ def diagnostic(
     case: str | None = None,
     *,
     ax: Axes | None = None,
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
     legend: bool = True,
+    **look: Any,
 ) -> Axes:
     """A diagnostic of the agents over time, mean over seeds with 95 % bands.
 
     name: one of `agent.diagnostics()`, e.g. "open"; agents without it are left out. The other
     arguments are those of `cost`.
     """
-    layout = Layout(agents=agents, labels=labels)
-    case = _case(result, case)
-    names = [learner.name for learner in result.experiment.learners]
-    rows = result.diagnostics.filter(
-        (pl.col("case") == case) & pl.col("agent").is_in(style_of.chosen(names, layout))
-    )
+    given, names = Look(**look), result.agents
+    rows = _of_case(result.diagnostics, case, given.chosen(names))
     checks.choice("name", name, sorted(rows["name"].unique()))
-    with matplotlib.rc_context(STYLE):
-        axes = ax or _axes()
-        curves.paint_named(axes, names, rows.filter(pl.col("name") == name), layout)
+    rows = rows.filter(name=name)
+
+    def paint(axes: Axes) -> None:
+        for (agent, _), curve in statistics.curves(rows, "value", ["agent", "name"]).items():
+            at = rows.filter(agent=agent)["episode"].unique(maintain_order=True).to_numpy() + 1.0
+            _band(axes, at, curve.values, **_look(names, agent), label=given.named(agent))
         axes.set(xlabel="episode", ylabel=name.replace("_", " "))
-        _label(axes, legend)
-    return axes
+
+    return _on(ax, legend, paint)
 
 
 def sweep(
     result: Results,
     path: str | None = None,
     *,
-    ax: Axes | None = None,
-    on: str = "means",
     kind: str | None = None,
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
+    ax: Axes | None = None,
     legend: bool = True,
+    **look: Any,
 ) -> Axes:
     """Regret of whole runs over a parameter of the sweep.
 
-    Args:
-        result: the return value of `lab.run`.
-        path: a path of the sweep; None for the only one.
-        ax: see `cost`.
-        on: see `cost`.
-        kind: see `regret`.
-        agents: the names of the curves to show; each keeps its colour.
-        labels: see `cost`.
-        legend: see `cost`.
+    path: a path of the sweep; None for the only one. agents are the names of the curves; the other
+    arguments are those of `cost` and `regret`.
     """
-    paths = [path for path, _ in result.experiment.sweep]
-    if path is None and len(paths) == 1:
-        path = paths[0]
-    checks.choice("path", path, paths)
+    given = Look(regret=kind, **look)
+    path = _only("path", path, [path for path, _ in result.experiment.sweep])
+    return _on(ax, legend, lambda axes: _swept(axes, result, path, given))
+
+
+def _only(key: str, given: str | None, known: Sequence[str]) -> str:
+    """The name that is given, or the only one there is."""
+    return checks.choice(key, known[0] if given is None and len(known) == 1 else given, known)
+
+
+def _on(ax: Axes | None, legend: bool, paint: Callable[[Axes], object]) -> Axes:
+    """Draw into these axes, or into new ones."""
     with matplotlib.rc_context(STYLE):
-        axes = ax or _axes()
-        layout = Layout(on=on, regret=kind, agents=agents, labels=labels)
-        sweeps.paint_sweep(axes, result, str(path), None, layout)
-        _label(axes, legend)
-    return axes
+        if ax is None:
+            figure: Any = plt.figure(FigureClass=Sheet, figsize=(NATURAL, 3.5),
+                                     layout="constrained")  # fmt: skip
+            ax = figure.subplots()
+        paint(ax)
+        if checks.flag("legend", legend):
+            ax.legend()
+    return ax
 
 
-def panels(
-    results: Results | Mapping[str, Results],
-    what: str = "cost",
-    *,
-    columns: int | None = None,
-    width: str | float = "page",
-    cases: Sequence[str] | None = None,
-    agents: Sequence[str] | None = None,
-    labels: Mapping[str, str] | None = None,
-    legend: bool = True,
-    kind: str | None = None,
-    block: int | None = None,
-    share_y: bool = True,
-) -> Figure:
-    """Several panels in one figure, in which an agent has the same colour everywhere.
+def figures(result: Results, look: Look = DEFAULT) -> dict[str, Callable[[], Drawing]]:
+    """The functions that draw the figures of results, by name; the first says most."""
+    experiment = result.experiment
+    if experiment.against == SCORE:
+        return {"profile": partial(_drawing, result, "profile", "", _profile, look)}
+    if experiment.against in ("episodes", "total_delay"):
+        return {"scaling": partial(_drawing, result, "scaling", "", _scaling, look)}
+    found: dict[str, Callable[[], Drawing]] = {}
+    cases = experiment.case_names()
+    for case in cases if experiment.against is None else ():
+        if case in result.reported["case"] and (len(cases) <= FEW or not experiment.sweep):
+            for what in ("cost", "regret"):
+                name = _file_name(what, case)
+                paint = partial(_over_time, case=case, what=what)
+                found[name] = partial(_drawing, result, name, case, paint, look)
+    for path, values in experiment.sweep:
+        if experiment.against in (None, path) and len(values) > 1:
+            name = _file_name("sweep", path)
+            found[name] = partial(_drawing, result, name, "", partial(_swept, path=path), look)
+    return found
 
-    Args:
-        results: one panel for each case of these; or results by the title of their panel.
-        what: "cost" or "regret".
-        columns: the number of panels side by side; by default up to three.
-        width: "column", "page" or inches.
-        cases: the cases to show; by default all.
-        agents: the agents to show, of all results.
-        labels: the names to show for agents, in which `$...$` is mathematics.
-        legend: whether there is one legend for all panels, below them.
-        kind: the kind of regret; see `regret`.
-        block: the number of episodes per point.
-        share_y: whether all panels have the same vertical axis.
+
+def draw(result: Results, look: Look = DEFAULT) -> list[Drawing]:
+    """All figures of results."""
+    return [make() for make in figures(result, look).values()]
+
+
+def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> list[Path]:
+    """Write figures into the directory's `figures`."""
+    paths = []
+    for drawing in drawings:
+        for form in forms:
+            path = directory / "figures" / f"{drawing.name}.{form}"
+            store.write(path, drawing.encoded(form))
+            paths.append(path)
+    return paths
+
+
+def _file_name(name: str, of: str) -> str:
+    return "-".join(filter(None, [name, sweeps.slug(of)]))
+
+
+def _drawing(
+    result: Results, name: str, case: str, paint: Callable[..., str], look: Look
+) -> Drawing:
+    """A figure with a legend below its axes. paint: draws into axes and returns the caption."""
+    with matplotlib.rc_context(look.style):
+        width = look.width or NATURAL
+        figure = Sheet(figsize=(width, 1.2 + 0.44 * width), layout="constrained")
+        axes = figure.subplots()
+        caption = paint(axes, result, look=look)
+        _legend_below(figure, axes)
+        if look.title:
+            text = textwrap.fill(literal(result.title(case)), max(20, round(12.1 * width)))
+            size = matplotlib.rcParams["axes.titlesize"]
+            figure.suptitle(text, x=0.01, ha="left", fontsize=size)
+    return Drawing(name, caption, figure)
+
+
+def _legend_below(figure: Figure, axes: Axes) -> None:
+    """A legend below the plot; a long one makes the figure taller."""
+    handles, labels = axes.get_legend_handles_labels()
+    longest = max((len(label.replace("$", "")) for label in labels), default=1)
+    columns = max(1, int((figure.get_figwidth() - 0.2) / (0.5 + 0.068 * longest)))
+    place: Any = {"loc": "outside lower center", "handlelength": 2.6}
+    figure.legend(handles, labels, ncols=min(columns, len(labels) or 1), **place)
+    rows = max(math.ceil(len(labels) / columns) - 2, 0)
+    more = rows * 1.25 * matplotlib.rcParams["font.size"] / 72
+    figure.set_figheight(figure.get_figheight() + more)
+
+
+def _look(names: Sequence[str], name: str) -> dict[str, Any]:
+    """The colour and the dash of an agent among all agents."""
+    i = names.index(name)
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+
+
+def _band(axes: Axes, at: Floats, values: Floats, **style: Any) -> None:
+    """The mean over seeds with its 95 % band. values: (N, points)."""
+    mean, low, high = statistics.bootstrap(values)
+    axes.fill_between(at, low, high, color=style["color"], alpha=0.2, linewidth=0)
+    axes.plot(at, mean, **style, marker="o" if len(at) == 1 else "")
+
+
+def _of_case(rows: pl.DataFrame, case: str | None, agents: Sequence[str]) -> pl.DataFrame:
+    """The rows of some agents in a case, or in the only one there is."""
+    case = _only("case", case, rows["case"].unique(maintain_order=True).to_list())
+    return rows.filter(pl.col("agent").is_in(agents), case=case)
+
+
+def _over_time(axes: Axes, result: Results, case: str | None, what: str, look: Look) -> str:
+    """Cost per episode, or cumulative regret, over time."""
+    names = result.agents
+    rows = _of_case(result.reported, case, look.chosen(names))
+    label, curves = _curves(rows, what, look)
+    K = max(curve.values.shape[1] for curve in curves.values())
+    block = (look.block if what == "cost" else None) or -(-K // POINTS)
+    for agent, curve in curves.items():
+        at, values = _blocks(curve.values, block, cumulative=what == "regret")
+        _band(axes, at, values, **_look(names, agent), label=look.named(agent))
+    axes.set_xlim(1, max(K, 2))
+    axes.set(xlabel="episode", ylabel=label)
+    numbers = sorted({len(curve.seeds) for curve in curves.values()})
+    seeds = " to ".join(map(str, numbers)) + (" seed" if numbers == [1] else " seeds")
+    caption = f"{label[0].upper()}{label[1:]}, exact, mean of {seeds} with 95 % bootstrap bands"
+    if what == "regret":
+        return f"{caption}."
+    caption += f", averaged over every {block} episodes." if block > 1 else "."
+    best = next(iter(statistics.curves(rows, statistics.COLUMNS[look.on][1]).values())).values
+    level = best.mean(axis=0)
+    if np.ptp(level) < 1e-9:
+        axes.axhline(level[0], **DOTTED, label="best policy")
+        caption += " Dotted: the best fixed policy."
+    return caption
+
+
+def _curves(rows: pl.DataFrame, what: str, look: Look) -> tuple[str, dict[str, Curves]]:
+    """The label of the axis, which mentions noise if there is some, and the curves by agent."""
+    noisy = statistics.noisy(rows)
+    column = statistics.COLUMNS[look.on][0]
+    label = f"{'mean' if noisy and look.on == 'means' else 'expected'} cost per episode"
+    if what == "regret":
+        kind = look.regret or statistics.DEFAULT[look.on]
+        rows, column = statistics.with_regret(rows, kind), "regret"
+        kind = "hindsight" if kind == "means" and not noisy else kind
+        label = f"cumulative {statistics.REGRETS[kind]}"
+    return label, {name: curve for (_, name), curve in statistics.curves(rows, column).items()}
+
+
+def _blocks(values: Floats, block: int, *, cumulative: bool) -> tuple[Floats, Floats]:
+    """Points of curves (N, K): means of blocks, or the last values of cumulative curves."""
+    K = values.shape[1]
+    first = np.arange(0, K, block)
+    last = np.append(first[1:], K) - 1
+    if cumulative:
+        return last + 1.0, values[:, last]
+    return (first + last) / 2 + 1, np.add.reduceat(values, first, axis=1) / (last - first + 1)
+
+
+def _series(axes: Axes, names: Sequence[str], found: Mapping[str, Series], look: Look) -> None:
+    """Draw the regret of whole runs, with intervals."""
+    for name in filter(found.get, names):
+        one, style = found[name], {**_look(names, name), "label": look.named(name)}
+        bands = np.array([(band.mean, band.low, band.high) for band in one.regret])
+        mean, low, high = bands.T
+        if one.level:
+            axes.axhline(mean[0], **style)
+            axes.axhspan(low[0], high[0], color=style["color"], alpha=0.12, linewidth=0)
+            continue
+        axes.errorbar(
+            one.x, mean, np.maximum([mean - low, high - mean], 0.0), **style, elinewidth=1,
+            marker=MARKERS[names.index(name) % len(MARKERS)], markersize=4, capsize=2,
+        )  # fmt: skip
+        for i in one.chosen:
+            axes.plot(one.x[i], mean[i], marker="o", markersize=11, color=style["color"],
+                      linestyle="", markerfacecolor="none", markeredgewidth=1.3)  # fmt: skip
+    axes.set_ylabel("regret of the run")
+
+
+def _scaling(axes: Axes, result: Results, look: Look) -> str:
+    """The regret of whole runs against K, or against K + D, on logarithmic axes."""
+    agents = look.chosen(result.agents)
+    slopes = result.exponents(look.on, look.regret)
+    means = {name: np.array([band.mean for band in slopes[name].regret]) for name in agents}
+    found = {name: slopes[name] for name in agents if min(means[name], default=0.0) > 0}
+    _series(axes, result.agents, found, look)
+    if found:
+        x = np.unique(np.concatenate([one.x for one in found.values()]))[[0, -1]]
+        lowest = min(float((means[name] / found[name].x ** REFERENCE).min()) for name in found)
+        y = 0.7 * lowest * x**REFERENCE
+        axes.plot(x, y, color="0.6", linestyle=(0, (4, 3)), linewidth=0.9, label="slope 1/2")
+    _logarithmic(axes, "x")
+    _logarithmic(axes, "y")
+    over_episodes = result.experiment.against == "episodes"
+    axes.set_xlabel("episodes K" if over_episodes else "episodes + total delay, K + D")
+    notes = "; ".join(f"{name} {text(slopes[name].slope)}" for name in agents)
+    return (
+        "Regret of whole runs, mean over seeds with 95 % bootstrap intervals; an agent without "
+        f"regret is not drawn. Slopes, with intervals over seeds: {notes}. Dashed grey: slope 1/2."
+    )
+
+
+def _logarithmic(axes: Axes, which: str) -> None:
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _swept(axes: Axes, result: Results, path: str, look: Look) -> str:
+    """The regret of whole runs over a parameter of the sweep."""
+    experiment = result.experiment
+    found = over(result, path, look)
+    names = list(found)
+    chosen = look.chosen(names)
+    values = dict(experiment.sweep)[path]
+    if not _numeric(values):
+        texts = [literal(textwrap.shorten(shown(v), 20, placeholder="…")) for v in values]
+        axes.set_xticks(range(len(values)), texts)
+    elif min(values) > 0 and max(values) >= 10 * min(values):
+        _logarithmic(axes, "x")
+    _series(axes, names, {name: found[name] for name in chosen}, look)
+    axes.set_xlabel(literal(sweeps.label(experiment, path)))
+    caption = (
+        f"Regret of whole runs over {path}, mean over seeds with 95 % bootstrap intervals; an "
+        "agent that is not swept is a level line"
+    )
+    if experiment.select is not None:
+        on = sweeps.seeds(experiment.first_seed, experiment.select.seeds)
+        caption += f". These are {on}, on which settings were selected; the selected are ringed"
+    return f"{caption}."
+
+
+def over(result: Results, path: str, look: Look = DEFAULT) -> dict[str, Series]:
+    """The curves over a parameter: one for each agent and each setting of everything else.
+
+    Over a parameter of one agent, other swept agents are left out: they have their own figures.
     """
-    checks.choice("what", what, WHAT)
-    layout = Layout(width, block=block, regret=kind, agents=agents, labels=labels)
-    scenes = list(_scenes(results, cases))
-    names = list(dict.fromkeys(name for _, rows in scenes for name in rows["agent"].unique(
-        maintain_order=True)))  # fmt: skip
-    style_of.chosen(names, layout)
-    across = checks.integer("columns", columns, 1) if columns else min(3, len(scenes))
-    with matplotlib.rc_context(layout.style):
-        figure, places = grid(len(scenes), across, layout.width or 7.0, 0.75, share_y=share_y)
-        for axes, (heading, rows) in zip(places, scenes, strict=True):
-            if agents is not None:
-                rows = rows.filter(pl.col("agent").is_in(list(agents)))  # noqa: PLW2901
-            if len(rows):
-                curves.paint(axes, names, rows, WHAT[what], layout)
-            entitle(axes, heading, 40)
-        for i, axes in enumerate(places):
-            axes.set_ylabel("" if i % across else axes.get_ylabel())
-            axes.set_xlabel("" if i + across < len(scenes) else axes.get_xlabel())
-        if legend:
-            legend_below(figure, *places)
-    return figure
+    experiment = result.experiment
+    values = dict(experiment.sweep)[path]
+    places = dict(zip(values, values if _numeric(values) else range(len(values)), strict=True))
+    chosen = {(lines[0].case, lines[0].agent) for lines in result.choices.values()}
+    found: dict[str, dict[float, tuple[Interval, bool]]] = {}
+    levels = set()
+    for line in result.lines_on(look.on, look.regret, swept=True):
+        at = experiment.at(line.case, line.agent)
+        elsewhere = line.agent != experiment.base(line.agent) and path not in at
+        if elsewhere and path.startswith(f"{sweeps.AGENTS}."):
+            continue
+        name = sweeps.series(experiment, line.case, line.agent, path)
+        picked = (line.case, line.agent) in chosen
+        if path not in at:
+            levels.add(name)
+        for value in [at[path]] if path in at else values:
+            found.setdefault(name, {})[float(places[value])] = (line.regret, picked)
+    series = {}
+    for name, curve in found.items():
+        x = sorted(curve)
+        ringed = tuple(i for i, place in enumerate(x) if curve[place][1])
+        regret = tuple(curve[place][0] for place in x)
+        series[name] = Series(np.array(x), regret, chosen=ringed, level=name in levels)
+    return series
 
 
-def _scenes(
-    results: Results | Mapping[str, Results], cases: Sequence[str] | None
-) -> Iterator[tuple[str, pl.DataFrame]]:
-    """A title and the rows of every panel."""
-    named = {"": results} if isinstance(results, Results) else dict(results)
-    for name, result in named.items():
-        checks.instance("results", result, Results, ", or a table of them by title")
-        own = result.reported["case"].unique(maintain_order=True).to_list()
-        for case in cases or ():
-            checks.choice("cases", case, own)
-        for case in own if cases is None else cases:
-            heading = ", ".join(filter(None, [name, case]))
-            yield heading, result.reported.filter(pl.col("case") == case)
+def _numeric(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _over_time(
-    result: Results,
-    case: str | None,
-    column: str,
-    ax: Axes | None,
-    layout: Layout,
-    legend: bool,
-) -> Axes:
-    case = _case(result, case)
-    names = [learner.name for learner in result.experiment.learners]
-    rows = result.reported.filter(pl.col("case") == case)
-    rows = rows.filter(pl.col("agent").is_in(style_of.chosen(names, layout)))
-    with matplotlib.rc_context(STYLE):
-        axes = ax or _axes()
-        curves.paint(axes, names, rows, column, layout)
-        _label(axes, legend)
-    return axes
-
-
-def _case(result: Results, case: str | None) -> str:
-    cases = result.reported["case"].unique(maintain_order=True).to_list()
-    if case is None and len(cases) == 1:
-        case = cases[0]
-    return checks.choice("case", case, cases)
-
-
-def _label(axes: Axes, legend: bool) -> None:
-    if checks.flag("legend", legend):
-        for text in axes.legend().get_texts():
-            text.set_parse_math(is_math(text.get_text()))
-
-
-def _axes() -> Axes:
-    figure: Any = plt.figure(FigureClass=Sheet, figsize=(6.2, 3.5), layout="constrained")
-    with matplotlib.rc_context(OWN):
-        axes: Axes = figure.subplots()
-    return axes
+def _profile(axes: Axes, result: Results, look: Look) -> str:
+    """For every agent the share of cases with at most a score."""
+    names = result.agents
+    table = statistics.score_table(result.experiment, result.lines_on(look.on, look.regret))
+    shown = [i for i, name in enumerate(names) if name in look.chosen(names)]
+    means = {i: table.scores[:, i][~np.isnan(table.scores[:, i])] for i in shown}
+    order = sorted((i for i in shown if len(means[i])), key=lambda i: float(means[i].mean()))
+    left = -0.1 if np.nanmin(table.scores, initial=0.0) >= -0.1 else SCORES[0]
+    at = np.linspace(left, SCORES[1], 400)
+    for rank, i in enumerate(order):
+        style = _look(names, names[i])
+        share, low, high = table.profile(i, at)
+        if rank < BANDS:
+            axes.fill_between(at, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        of = f" of {len(means[i])}" if len(means[i]) < len(table.cases) else ""
+        label = f"{look.named(names[i])} ({number(float(means[i].mean()))}{of})"
+        axes.plot(at, share, **style, label=label, zorder=3 - rank / len(order))
+    for score, what in ((0.0, "best fixed policy"), (1.0, "uniform play")):
+        axes.axvline(score, **DOTTED)
+        axes.text(score, 1.01, what, ha="center", va="bottom", color="0.35", fontsize=8)
+    axes.set(xlim=(left, SCORES[1]), ylim=(0, 1), xlabel="score", ylabel="share of cases")
+    return (
+        f"Performance profile over {len(table.cases)} cases: the share of cases in which an agent "
+        "has at most a score (mean over seeds); higher is better. In brackets: the mean score, "
+        "and how many cases it is of if not of all. "
+        "Dotted: the best fixed policy (0) and uniform play (1). Bands: 95 % bootstrap over "
+        f"cases, for the {BANDS} agents with the best means."
+    )

@@ -14,15 +14,16 @@ from belated.config.part import shown
 from belated.core import checks
 from belated.lab import statistics, store, sweep, tables
 from belated.lab.spec import SCORE, Experiment
-from belated.lab.statistics import Exponent, Line
-from belated.lab.sweep import Selected
+from belated.lab.statistics import Line, Series
+from belated.lab.sweep import Choices
 from belated.lab.tables import Table
-from belated.lab.toml import title as title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TABLES = ("results", "costs", "differences", "selected")
+NEAR_UNIFORM = 0.9
+"""With a score above this, regret grows as for uniform play, and a slope has no other meaning."""
 
 
 class Results:
@@ -78,8 +79,8 @@ class Results:
         return pl.DataFrame(rows, schema=("case", "agent", "seed", "seconds"), orient="row")
 
     @cached_property
-    def choices(self) -> list[Selected]:
-        """The selected settings; empty if the experiment selects none."""
+    def choices(self) -> Choices:
+        """The settings of swept agents, the selected first; empty if none are selected."""
         return sweep.choose(self.experiment, self._read)
 
     @cached_property
@@ -91,6 +92,15 @@ class Results:
                 f"{self.directory} must hold finished runs of the seeds that are reported, got none"
             )
         return found
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of all agents, whose order determines colours."""
+        return [learner.name for learner in self.experiment.learners]
+
+    def title(self, case: str = "") -> str:
+        """The title of the experiment, or of one of its cases."""
+        return ": ".join(filter(None, [self.experiment.title or self.experiment.name, case]))
 
     @property
     def lines(self) -> list[Line]:
@@ -110,21 +120,27 @@ class Results:
             self._lines[on, regret, swept] = statistics.summary(rows, on, regret)
         return self._lines[on, regret, swept]
 
-    @cached_property
-    def exponents(self) -> list[Exponent]:
-        """The slopes of regret against K or K + D; empty for an experiment that has neither."""
-        if self.experiment.against not in ("episodes", "total_delay"):
-            return []
-        return statistics.exponents(self.experiment, self.reported, self.lines)
+    def exponents(self, on: str = "means", regret: str | None = None) -> dict[str, Series]:
+        """The growth of regret against K or K + D, by agent; see `table`."""
+        kind = regret or statistics.DEFAULT[on]
+        lines = self.lines_on(on, regret)
+        return statistics.exponents(self.experiment, self.reported, lines, kind)
 
     @property
     def warnings(self) -> list[str]:
         """Warnings about agents that have not learned, and about meaningless slopes."""
-        scenes = {case: self.experiment.scene(case) for case in self.experiment.case_names()}
-        bounds = {case: statistics.delay_lower_bound(scene) for case, scene in scenes.items()}
-        hopeless = [case for case, bound in bounds.items() if bound is not None]
-        found = tables.warnings(self.lines, hopeless)
-        return found + [f"WARNING: {one.warning}" for one in self.exponents if one.warning]
+        found = tables.warnings(self.lines)
+        if self.experiment.against in ("episodes", "total_delay"):
+            near: dict[str, list[str]] = {}
+            for line in self.lines:
+                if line.score.mean > NEAR_UNIFORM:
+                    near.setdefault(line.agent, []).append(line.case)
+            found += [
+                f"WARNING: {agent}: a score above {NEAR_UNIFORM} in {'; '.join(cases)}; it plays "
+                "like chance there, and the slope is that of uniform play"
+                for agent, cases in near.items()
+            ]
+        return found
 
     def table(
         self,
@@ -148,7 +164,7 @@ class Results:
         which = checks.choice("which", usual if which is None else which, TABLES)
         if baseline is not None and which != "differences":
             raise ValueError(f"baseline is for the table of differences, not for {which!r}")
-        experiment, title = self.experiment, title_of(self.experiment)
+        experiment, against, title = self.experiment, self.experiment.against, self.title()
         lines = self.lines_on(on, regret)
         if statistics.noisy(self.reported) and on == "means":
             title += ", on mean costs"
@@ -161,16 +177,14 @@ class Results:
             if not self.choices:
                 why = "no setting has all its seeds" if experiment.select else "select is not given"
                 raise ValueError(f"{self.directory} has no selected settings: {why}")
-            return tables.choices(self.choices, f"{title}: settings selected")
-        against = experiment.against
+            return tables.choices(experiment, self.choices, f"{title}: settings selected")
         if which == "costs" or against is None:
             return tables.costs(lines, title, brief=which != "costs")
         if against == SCORE:
             return tables.scores(experiment, lines, f"{title}. {tables.SCALE}")
         if against in dict(experiment.sweep):
             return self._swept(against, title, on, regret)
-        slopes = statistics.exponents(experiment, self.reported, lines, regret)
-        return tables.scaling(experiment, lines, title, slopes)
+        return tables.scaling(experiment, lines, title, self.exponents(on, regret))
 
     def compared(self) -> list[Table]:
         """The tables over all cases or over every swept parameter, if the experiment has any."""
@@ -186,44 +200,36 @@ class Results:
 
     def figures(self) -> list[str]:
         """The names of the figures."""
-        from belated.lab.figures import curves as figures  # noqa: PLC0415
+        from belated.lab import plot  # noqa: PLC0415
 
-        return list(figures.makers(self))
+        return list(plot.figures(self))
 
     def figure(self, name: str = "cost", **look: Any) -> Figure:
         """A figure by its name, for Matplotlib; `savefig` saves it in the lab's style.
 
         Args:
             name: one of `figures()`, e.g. "cost" or "regret".
-            look: width, title, legend, block, on, regret, agents and labels, as in
-                `belated.lab.figures.style.Layout`.
+            look: width, title, block, on, regret, agents and labels, as in `lab.plot.Look`.
         """
-        import matplotlib  # noqa: PLC0415
+        from belated.lab import plot  # noqa: PLC0415
 
-        from belated.lab.figures import curves as figures  # noqa: PLC0415
-        from belated.lab.figures.style import Layout  # noqa: PLC0415
-
-        layout = Layout(**look)
-        makers = figures.makers(self, layout)
-        checks.choice("name", name, makers)
-        with matplotlib.rc_context(layout.style):
-            return makers[name]().figure
+        makers = plot.figures(self, plot.Look(**look))
+        return makers[checks.choice("name", name, makers)]().figure
 
     def report(self) -> Path:
         """Write report.html, a self-contained file."""
-        from belated.lab import report  # noqa: PLC0415
-        from belated.lab.figures import curves as figures  # noqa: PLC0415
+        from belated.lab import plot, report  # noqa: PLC0415
 
-        return report.write(self, figures.draw(self))
+        return report.write(self, plot.draw(self))
 
     def __repr__(self) -> str:
         runs = self._read.select("case", "agent", "seed").n_unique()
         return f"Results of {self.experiment.name}, {runs} finished runs in {self.directory}"
 
     def _repr_html_(self) -> str:
-        from belated.lab import report  # noqa: PLC0415
-        from belated.lab.figures import curves as figures  # noqa: PLC0415
+        from belated.lab import plot, report  # noqa: PLC0415
 
         notes = [sweep.sentence(self.experiment), *self.warnings]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
-        return f"{self.table()._repr_html_()}{text}{report.figure(figures.first(self))}"
+        first = next(iter(plot.figures(self).values()))
+        return f"{self.table()._repr_html_()}{text}{report.figure(first())}"

@@ -7,7 +7,6 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +125,11 @@ def run(
     checks.instance("experiment", found, Experiment, ", e.g. lab.named('paper-grid')")
     place = Path(tempfile.mkdtemp(prefix="belated-") if directory is None else directory)
     try:
-        done = execute(found, place, jobs=jobs, engine=engine, only=only)
-        if done.failed:
-            first = done.failed[0]
-            raise RunsFailed(
-                f"{len(done.failed)} of {len(found.tasks())} runs failed, the first, "
-                f"{first.task.name}: {first.reason}",
-                done.failed,
-            )
+        _, _, failed = execute(found, place, jobs=jobs, engine=engine, only=only)
+        if failed:
+            many = f"{len(failed)} of {len(found.tasks())} runs failed"
+            first = f"the first, {failed[0].task.name}: {failed[0].reason}"
+            raise RunsFailed(f"{many}, {first}", tuple(failed))
         results = Results(place, found)
     except BaseException:
         if directory is None:
@@ -147,21 +143,6 @@ def run(
 MOST_JOBS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The result of a call of `execute`.
-
-    Attributes:
-        found: runs that were finished before.
-        done: runs finished now.
-        failed: runs that failed.
-    """
-
-    found: int
-    done: int
-    failed: tuple[Attempt, ...]
-
-
 def execute(
     experiment: Experiment,
     directory: str | Path,
@@ -170,10 +151,11 @@ def execute(
     engine: str = "local",
     source: str = "",
     only: Sequence[str] | None = None,
-) -> Done:
+) -> tuple[int, int, list[Attempt]]:
     """Run an experiment in a directory, or continue one that was stopped.
 
-    Runs that fail are returned, not raised. The arguments are those of `run`.
+    Returns the number of runs that were finished before, that of those finished now, and the runs
+    that failed. The arguments are those of `run`.
 
     source: the file of the experiment, for error messages.
     """
@@ -191,15 +173,14 @@ def execute(
     failed: list[Attempt] = []
     found = outcomes(experiment, tasks, min(jobs, len(tasks)), engine)
     for outcome in progressed(experiment.name, found, len(tasks)):
-        if outcome.result is not None:
-            store.keep(directory, outcome.task, outcome.result)
+        if outcome.rows is not None:
+            store.keep(directory, outcome.task, outcome.rows, outcome.seconds)
         else:
             failed.append(outcome)
             store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
     if not failed:
         files.sweep(directory)
-    total = len(experiment.tasks())
-    return Done(total - len(left), len(tasks) - len(failed), tuple(failed))
+    return len(experiment.tasks()) - len(left), len(tasks) - len(failed), failed
 
 
 def progressed(

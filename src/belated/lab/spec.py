@@ -13,19 +13,25 @@ from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import File, Part, Shown, plain, read, table
-from belated.config.registry import check, nested, structured
+from belated.config.part import Part, plain, read, table
+from belated.config.registry import check, structured
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
-from belated.lab.names import check_different, check_line, check_name, slug
-from belated.lab.sweep import Axes, Select, Variant
+from belated.lab.sweep import (
+    Axes,
+    Select,
+    Variant,
+    check_different,
+    check_line,
+    check_name,
+    slug,
+)
 from belated.linear.sampler import LinearSampler
 
 INFORMATION = ("full", "bandit")
 SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
-SELECT_CASES = ("each", "together")
 kinds.AGENTS.kinds["linear_sampler"] = from_constructor(LinearSampler, "silence")
 """The learner of decisions with features knows the outcome that silence stands for."""
 MOST_EPISODES = 10**8
@@ -175,23 +181,18 @@ class Experiment:
                     f"cases must be at least two to draw them against {self.against}, "
                     f"got {len(self.cases)}"
                 )
-        if self.select is not None:
-            self._check_select(self.select)
-
-    def _check_select(self, given: object) -> None:
+        given: object = self.select
         if isinstance(given, Mapping):
-            given = structured("select", Select, "select", {"seeds": 0, **given})
-            checks.fix(self, "select", given)
-        checks.instance("select", given, Select, ", e.g. { seeds = 5 }")
-        assert isinstance(given, Select)
-        checks.integer("select.seeds", given.seeds, 1)
-        checks.choice("select.cases", given.cases, SELECT_CASES)
-        if given.seeds >= self.seeds:
+            checks.fix(self, "select", structured("select", Select, "select", given))
+        if self.select is None:
+            return
+        checks.instance("select", self.select, Select, ", e.g. { seeds = 5 }")
+        if self.select.seeds >= self.seeds:
             raise ValueError(
                 f"select.seeds must be less than seeds = {self.seeds}, since the other seeds are "
-                f"those reported on, got {given.seeds}"
+                f"those reported on, got {self.select.seeds}"
             )
-        if not any(variant.at for variant in self._learners.values()):
+        if not any(variant.at for variant in learners):
             raise ValueError("select needs a sweep over a parameter of an agent, to select from")
 
     @property
@@ -271,48 +272,17 @@ def from_table(given: Mapping[str, Any]) -> Experiment:
     return structured("", Experiment, "an experiment", values)
 
 
-def own_code(experiment: Experiment) -> list[str]:
-    """The places where an experiment names code, e.g. `agents[0].kind = 'mine:uniform'`.
-
-    The id of a Gymnasium environment may name a module too.
-    """
-    scenes: list[tuple[str, Experiment | Case]] = [("", experiment)]
-    scenes += [(f"cases[{i}].", case) for i, case in enumerate(experiment.cases)]
-    scenes += [(f"sweep, {v.item.name}: ", v.item) for v in experiment._cases.values() if v.at]
-    places = [
-        (f"{prefix}{key}", getattr(item, key), registry)
-        for prefix, item in scenes
-        for key, registry in kinds.SCENE.items()
-    ]
-    agents = [(f"agents[{i}]", one) for i, one in enumerate(experiment.agents)]
-    agents += [(f"sweep, {v.item.name}", v.item) for v in experiment._learners.values() if v.at]
-    places += [(key, learner.agent, kinds.AGENTS) for key, learner in agents]
-    found = []
-    for place in places:
-        for key, part, _ in nested(*place):
-            if isinstance(part, Part):
-                found += [f"{key}.kind = {part.kind!r}"] if part.own else []
-                world = part.values if part.kind == "gymnasium" else {}
-                found += [f"{key}.{n} = {v!r}" for n, v in world.items() if ":" in str(v)]
-    return found
-
-
-def to_table(experiment: Experiment, show: Shown = File.table) -> dict[str, Any]:
-    """The table that describes an experiment; the inverse of `from_table`.
-
-    show: the representation of a file, by default its path as written.
-    """
-    result = _given(experiment, show)
+def to_table(experiment: Experiment) -> dict[str, Any]:
+    """The table that describes an experiment; the inverse of `from_table`."""
+    result = _given(experiment)
     result["agents"] = [
-        {"name": learner.name, **table(learner.agent, show), **_given(learner, show, "agent")}
+        {"name": learner.name, **table(learner.agent), **_given(learner, "agent")}
         for learner in experiment.agents
     ]
-    result["cases"] = [_given(case, show) for case in experiment.cases]
-    result["sweep"] = {path: plain(values, show) for path, values in experiment.sweep}
+    result["cases"] = [_given(case) for case in experiment.cases]
+    result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
     if experiment.select is not None:
         result["select"] = dataclasses.asdict(experiment.select)
-        if experiment.select.cases == SELECT_CASES[0]:
-            del result["select"]["cases"]
     for key in ("first_seed", "cases", "sweep"):
         if not result[key]:
             del result[key]
@@ -320,10 +290,10 @@ def to_table(experiment: Experiment, show: Shown = File.table) -> dict[str, Any]
     return dict(sorted(result.items(), key=lambda item: isinstance(item[1], dict | list)))
 
 
-def _given(item: Experiment | Learner | Case, show: Shown, *without: str) -> dict[str, Any]:
+def _given(item: Experiment | Learner | Case, *without: str) -> dict[str, Any]:
     values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
     return {
-        name: table(value, show) if isinstance(value, Part) else value
+        name: plain(value)
         for name, value in values.items()
         if value is not None and value != "" and name not in without
     }

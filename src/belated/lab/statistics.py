@@ -6,7 +6,6 @@ agents are taken seed by seed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -15,15 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from belated import config as kinds
-from belated.config.registry import with_defaults
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import NEVER, total_delay
 from belated.core.score import score, verdict
 
 if TYPE_CHECKING:
-    from belated.lab.spec import Experiment, Scene
+    from belated.lab.spec import Experiment
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -49,6 +46,8 @@ hindsight: against the best fixed policy of the whole run, for the costs that we
 same for mean costs (pseudo-regret). dynamic: against the best policy of every episode. so far: of
 the episodes up to k, against the best fixed policy of these. The last two are on mean costs.
 """
+DEFAULT = {"means": "means", "drawn": "hindsight"}
+"""The regret for these costs, if none is asked for."""
 
 
 def regret(kind: str) -> pl.Expr:
@@ -97,7 +96,6 @@ class Line:
         optimum: mean cost per episode of the best fixed policy.
         score: cost on a scale from the best fixed policy (0) to uniform play (1); NaN if uniform
             play is as good as the best fixed policy.
-        drawn: whether costs are those drawn, rather than their means.
         verdict: what is wrong with the mean learning curve; empty if the agent has learned.
     """
 
@@ -110,7 +108,6 @@ class Line:
     optimum: float
     score: Interval
     verdict: str
-    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +166,12 @@ def interval(values: Floats) -> Interval:
     return Interval(float(mean), float(low), float(high))
 
 
-def curves(rows: pl.DataFrame, column: str) -> dict[tuple[str, str], Curves]:
+def curves(
+    rows: pl.DataFrame, column: str, by: Sequence[str] = ("case", "agent")
+) -> dict[tuple[str, str], Curves]:
     """A column by (case, agent), in the order of the rows."""
     result = {}
-    for (case, agent), group in rows.group_by(["case", "agent"], maintain_order=True):
+    for (case, agent), group in rows.group_by(by, maintain_order=True):
         seeds = group["seed"].unique(maintain_order=True).to_numpy()
         values = group[column].to_numpy().astype(np.float64).reshape(len(seeds), -1)
         result[str(case), str(agent)] = Curves(seeds, values)
@@ -189,8 +188,8 @@ def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> l
     """
     checks.choice("on", on, ON)
     value, comparator, at_random = COLUMNS[on]
-    wanted = kind or ("means" if on == "means" else "hindsight")
-    regret, best = curves(with_regret(rows, wanted), "regret"), curves(rows, comparator)
+    regret = curves(with_regret(rows, kind or DEFAULT[on]), "regret")
+    best = curves(rows, comparator)
     uniform = curves(rows, at_random)
     lines = []
     for (case, agent), costs in curves(rows, value).items():
@@ -207,7 +206,6 @@ def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> l
                 float(best[case, agent].values.mean()),
                 _scored(np.array([score(*run) for run in zip(*runs, strict=True)])),
                 verdict(*(values.mean(axis=0) for values in runs)),
-                on == "drawn",
             )
         )
     return lines
@@ -287,8 +285,7 @@ def differences(
 def paired(first: Curves, second: Curves) -> Floats:
     """First minus second, mean over episodes, on the seeds that both have: (N,)."""
     _, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
-    difference: Floats = first.values[i].mean(axis=1) - second.values[j].mean(axis=1)
-    return difference
+    return np.asarray(first.values[i].mean(axis=1) - second.values[j].mean(axis=1))
 
 
 NEAR_UNIFORM = 0.9
@@ -296,58 +293,45 @@ NEAR_UNIFORM = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exponent:
-    """How the regret of an agent grows from case to case: its slope on logarithmic axes.
+class Series:
+    """The regret of whole runs over a quantity.
 
     Attributes:
-        agent: the agent.
-        x: (C,) the quantity of every case.
-        regret: the regret of every case.
-        slope: the slope of the least-squares line, with an interval over seeds; NaN if undefined.
-        near_uniform: cases in which it is hardly better than uniform play.
+        x: (N,) values of the quantity.
+        regret: (N,) the regret there.
+        slope: of the least-squares line on logarithmic axes, with an interval over seeds; NaN if
+            undefined.
+        chosen: the points that were selected.
+        level: whether the curve is constant, because the agent does not have the parameter.
     """
 
-    agent: str
     x: Floats
     regret: tuple[Interval, ...]
-    slope: Interval
-    near_uniform: tuple[str, ...]
-
-    @property
-    def warning(self) -> str:
-        """Why the slope is not meaningful; empty if it is."""
-        if not self.near_uniform:
-            return ""
-        return (
-            f"{self.agent}: a score above {NEAR_UNIFORM} in {'; '.join(self.near_uniform)}; it "
-            "plays like chance there, and the slope is that of uniform play"
-        )
+    slope: Interval = UNDEFINED
+    chosen: tuple[int, ...] = ()
+    level: bool = False
 
 
 def exponents(
-    experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line], kind: str | None = None
-) -> list[Exponent]:
-    """The slope of every agent over K, or over K + D (`experiment.against`).
+    experiment: Experiment, rows: pl.DataFrame, lines: Sequence[Line], kind: str
+) -> dict[str, Series]:
+    """How the regret of every agent grows over K, or over K + D (`experiment.against`).
 
-    kind: the regret of the lines, one of `REGRETS`; by default that for their costs.
+    kind: the regret of the lines, one of `REGRETS`.
     """
     by = {(line.case, line.agent): line for line in lines}
-    plain = "hindsight" if lines and lines[0].drawn else "means"
-    found = curves(with_regret(rows, kind or plain), "regret")
-    result = []
+    found = curves(with_regret(rows, kind), "regret")
+    result = {}
     for learner in experiment.learners:
         cases = [case for case in experiment.case_names() if (case, learner.name) in by]
-        own = [by[case, learner.name] for case in cases]
         ends = {
             case: dict(zip(curve.seeds.tolist(), curve.values[:, -1].tolist(), strict=True))
             for case in cases
             for curve in [found[case, learner.name]]
         }
         x = np.array([across(experiment, rows, case) for case in cases])
-        near = tuple(line.case for line in own if line.score.mean > NEAR_UNIFORM)
-        result.append(
-            Exponent(learner.name, x, tuple(line.regret for line in own), _slope(x, ends), near)
-        )
+        regret = tuple(by[case, learner.name].regret for case in cases)
+        result[learner.name] = Series(x, regret, _slope(x, ends))
     return result
 
 
@@ -384,32 +368,3 @@ def across(experiment: Experiment, rows: pl.DataFrame, case: str) -> float:
     (delays,) = curves(first, "delay").values()
     drawn = np.where(delays.values < 0, NEVER, delays.values).astype(np.int64)
     return float(K + np.mean([total_delay(one) for one in drawn]))
-
-
-def delay_lower_bound(scene: Scene) -> float | None:
-    """Expected regret of every learner on the lower-bound world; None in other worlds.
-
-    With N = K / (d + 1) blocks of d + 1 episodes it is
-    H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)]. If N is not a whole number: None.
-    """
-    if scene.environment.kind != "delay_lower_bound" or scene.costs is not None:
-        return None
-    world = with_defaults(scene.environment, kinds.ENVIRONMENTS).values
-    length = world["delay"] + 1
-    if scene.delays.kind != "fixed" or scene.delays.values["delay"] != world["delay"]:
-        return None
-    blocks, rest = divmod(scene.episodes, length)
-    if rest:
-        return None
-    surplus = expected_largest_surplus(blocks, world["actions"])
-    return float(world["horizon"] * length * surplus)
-
-
-def expected_largest_surplus(blocks: int, actions: int) -> float:
-    """E[max over a of N / 2 - Bin_a(N, 1/2)], from the distribution of the smallest binomial."""
-    n = np.arange(blocks + 1)
-    logs = [math.lgamma(blocks + 1) - math.lgamma(i + 1) - math.lgamma(blocks - i + 1) for i in n]
-    mass = np.exp(np.array(logs) - blocks * math.log(2))
-    at_least = np.cumsum(mass[::-1])[::-1] ** actions  # P(smallest >= i)
-    smallest = float(at_least[1:].sum())
-    return blocks / 2 - smallest

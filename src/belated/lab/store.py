@@ -3,14 +3,13 @@
     spec.toml                    the experiment
     versions.json                the versions of the software
     runs/.../seed-3.parquet      the rows of one finished run
-    runs/.../seed-3.sha256       the checksums of its files, as `sha256sum` writes them
-    runs/.../seed-0.visits.npy   expected visits (S, A) under the policy learned, on grids
+    runs/.../seed-3.sha256       their checksum, as `sha256sum` writes it
     times/.../seed-3.json        its processor time; not checked, since it differs in every run
     failed/...                   the traceback of a run that raised
     figures/, report.html        made from the files above
 
 A file is written under another name and renamed when it is complete. The rows of a run are written
-last, so a run is finished if and only if its rows exist. They are read only if the checksums are
+last, so a run is finished if and only if its rows exist. They are read only if the checksum is
 correct and the rows belong to the run that the path names.
 """
 
@@ -18,29 +17,26 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
-import math
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import polars as pl
 
 import belated
-from belated.config.part import File
 from belated.core import files
-from belated.core.arrays import Floats
 from belated.lab import toml
 from belated.lab.spec import Experiment, Task
-from belated.lab.task import COLUMNS, Result, parameters
+from belated.lab.task import COLUMNS, parameters
 
-ROWS, VISITS, SUMS, TIME, FAILURE = ".parquet", ".visits.npy", ".sha256", ".json", ".txt"
+ROWS, SUMS, TIME, FAILURE = ".parquet", ".sha256", ".json", ".txt"
 """The suffixes of the files of a run."""
+MAY_DIFFER = ("seeds", "title", "about")
+"""Fields of an experiment that may change while it is continued."""
 
 _Read = TypeVar("_Read")
 
@@ -54,49 +50,25 @@ def write(path: Path, content: bytes) -> None:
 def open_for(directory: Path, experiment: Experiment) -> None:
     """Make the directory, or continue in it if specification and versions are the same.
 
-    More seeds than before are allowed; finished runs stay.
+    More seeds than before, and other titles, are allowed; finished runs stay.
     """
     others = directory.exists() and not all(map(_early, directory.iterdir()))
-    if (
-        directory / "spec.toml"
-    ).exists():  # checked last, since another process may be starting now
-        before = spec(directory)
-        for field in filter(lambda field: field.init, dataclasses.fields(Experiment)):
-            old, new = getattr(before, field.name), getattr(experiment, field.name)
-            if field.name == "seeds" and old > new:
-                raise _other(directory, f"seeds = {old}, more than {new}")
-            if field.name != "seeds" and old != new:
-                what = _changed_file(old, new) or field.name
-                raise _other(directory, f"another specification ({what} differs)")
-        used = versions(directory)
+    # checked last, since another process may be starting now
+    if (directory / "spec.toml").exists():
+        before, used = spec(directory), versions(directory)
+        if before.seeds > experiment.seeds:
+            raise _other(directory, f"seeds = {before.seeds}, more than {experiment.seeds}")
+        for name in (field.name for field in dataclasses.fields(Experiment) if field.init):
+            changed = getattr(before, name) != getattr(experiment, name)
+            if changed and name not in MAY_DIFFER:
+                raise _other(directory, f"another specification ({name} differs)")
         for name, version in _versions().items():
             if used.get(name) != version:
                 raise _other(directory, f"{name} {used.get(name)}, this is {version}")
     elif others:
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
-    write(directory / "spec.toml", toml.dumps(experiment, directory).encode())
-
-
-def _changed_file(old: object, new: object) -> str:
-    """The first file whose content differs between two parts of a specification."""
-    before = {file.path.name: file for file in _files(old)}
-    for file in _files(new):
-        if before.get(file.path.name, file) != file:
-            return f"the content of {file.path.name}"
-    return ""
-
-
-def _files(value: object) -> Iterator[File]:
-    """All files in a part of a specification."""
-    if isinstance(value, File):
-        yield value
-    elif dataclasses.is_dataclass(value):
-        for each in dataclasses.fields(value):
-            yield from _files(getattr(value, each.name))
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _files(item)
+    write(directory / "spec.toml", toml.dumps(experiment).encode())
 
 
 def _early(path: Path) -> bool:
@@ -123,37 +95,42 @@ def versions(directory: Path) -> dict[str, str]:
     return _parsed(path, lambda: dict(json.loads(path.read_text("utf-8"))))
 
 
-def _damaged(path: Path, reason: str | BaseException) -> ValueError:
-    if isinstance(reason, BaseException):
-        reason = next(iter(str(reason).splitlines()), type(reason).__name__)
-    return ValueError(f"{path} is damaged ({reason}){_again(path)}")
+def _versions() -> dict[str, str]:
+    packages = {name: metadata.version(name) for name in ("numpy", "numba", "polars")}
+    return {"belated": belated.__version__, "python": platform.python_version(), **packages}
 
 
-def _again(path: Path) -> str:
-    """The advice for a damaged file of a run, as the end of an error message."""
-    if not path.name.endswith((ROWS, VISITS, SUMS)):
-        return ""
-    rows = path.name.partition(".")[0] + ROWS
-    return f"; remove {'it' if path.name == rows else rows} and run again"
+def _parsed(path: Path, read: Callable[[], _Read]) -> _Read:
+    """Read a file with `read`; any exception becomes one line that names the file."""
+    try:
+        return read()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in compiled code is not an Exception
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise _wrong(path, f"is damaged ({reason})") from None
 
 
-def keep(directory: Path, task: Task, result: Result) -> None:
+def _wrong(path: Path, what: str) -> ValueError:
+    """The error for a file that cannot be used; that of a run can be made again."""
+    again = f"; remove {path.stem}{ROWS} and run again" if path.suffix in (ROWS, SUMS) else ""
+    return ValueError(f"{path} {what}{again}")
+
+
+def keep(directory: Path, task: Task, rows: bytes, seconds: float | None = None) -> None:
     """Store a finished run, unless another process has finished it in the meantime."""
     if not _finished(directory, task):
-        if not math.isnan(result.seconds):
-            seconds = json.dumps({"processor_seconds": round(result.seconds, 3)})
-            write(_path(directory, task, TIME), f"{seconds}\n".encode())
-        contents = {VISITS: result.visits, ROWS: result.parquet}
-        kept = {ending: content for ending, content in contents.items() if content is not None}
-        for ending, content in {SUMS: _sums(task, kept), **kept}.items():
-            write(_path(directory, task, ending), content)
+        if seconds is not None:
+            text = json.dumps({"processor_seconds": round(seconds, 3)})
+            write(_path(directory, task, TIME), f"{text}\n".encode())
+        write(_path(directory, task, SUMS), _sum(task, rows))
+        write(_path(directory, task, ROWS), rows)
     _path(directory, task, FAILURE).unlink(missing_ok=True)
 
 
-def _sums(task: Task, contents: dict[str, bytes]) -> bytes:
-    """The checksums of the files of a run, by name; `sha256sum -c` reads them."""
-    sums = ((hashlib.sha256(contents[ending]).hexdigest(), ending) for ending in sorted(contents))
-    return "".join(f"{digest}  {task.name}{ending}\n" for digest, ending in sums).encode()
+def _sum(task: Task, rows: bytes) -> bytes:
+    """The checksum of the rows of a run, by name; `sha256sum -c` reads it."""
+    return f"{hashlib.sha256(rows).hexdigest()}  {task.name}{ROWS}\n".encode()
 
 
 def keep_failure(directory: Path, task: Task, trace: str) -> None:
@@ -184,8 +161,12 @@ def rows(directory: str | Path, experiment: Experiment | None = None) -> pl.Data
 
 def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
     """The rows of one run; checks that they belong to it."""
-    path = _path(directory, task, ROWS)
-    content = _contents(directory, task)[ROWS]
+    path, sums = (_path(directory, task, ending) for ending in (ROWS, SUMS))
+    content = _parsed(path, path.read_bytes)
+    if not sums.exists():
+        raise _wrong(path, f"has no checksum, {sums.name} is missing")
+    if _parsed(sums, sums.read_bytes) != _sum(task, content):
+        raise _wrong(path, "is damaged (its checksum does not fit)")
     found = _parsed(path, lambda: pl.read_parquet(content))
     other = [name for name, kind in COLUMNS.items() if found.schema.get(name) != kind]
     if other:
@@ -195,60 +176,15 @@ def _rows(directory: Path, experiment: Experiment, task: Task) -> pl.DataFrame:
         )
     episodes = experiment.scene(task.case).episodes
     if not found["episode"].equals(pl.Series(range(episodes), dtype=pl.Int64)):
-        raise _another(path, f"{len(found)} rows, not one for each of {episodes} episodes")
-    expected = {
-        "experiment": experiment.name,
-        "case": task.case,
-        "agent": task.learner,
-        "seed": task.seed,
-        "parameters": parameters(experiment, task),
-    }
-    for name, value in expected.items():
+        what = f"{len(found)} rows, not one for each of {episodes} episodes"
+        raise _wrong(path, f"holds the rows of another run ({what})")
+    expected = (experiment.name, task.case, task.learner, parameters(experiment, task), task.seed)
+    for name, value in zip(COLUMNS, expected, strict=False):
         wrong = found[name].filter(found[name].ne_missing(value))
         if len(wrong):
-            raise _another(path, f"{name} = {wrong[0]!r}, not {value!r}")
+            what = f"{name} = {wrong[0]!r}, not {value!r}"
+            raise _wrong(path, f"holds the rows of another run ({what})")
     return found
-
-
-def _another(path: Path, what: str) -> ValueError:
-    return ValueError(f"{path} holds the rows of another run ({what}){_again(path)}")
-
-
-def visits(directory: Path, task: Task) -> Floats | None:
-    """Expected visits (S, A) per episode under the policy that a run learned, if kept."""
-    content = _contents(directory, task).get(VISITS) if _finished(directory, task) else None
-    if content is None:
-        return None
-    path = _path(directory, task, VISITS)
-    kept: Floats = _parsed(path, lambda: np.load(io.BytesIO(content)))
-    if kept.dtype != np.float64 or kept.ndim != 2 or not np.all(np.isfinite(kept)):
-        raise _damaged(path, "it holds no table of visits")
-    return kept
-
-
-def _contents(directory: Path, task: Task) -> dict[str, bytes]:
-    """The files of a finished run by suffix, if the checksums are correct."""
-    paths = {ending: _path(directory, task, ending) for ending in (VISITS, ROWS)}
-    kept = {ending: _parsed(p, p.read_bytes) for ending, p in paths.items() if p.exists()}
-    sums = _path(directory, task, SUMS)
-    if not sums.exists():
-        missing = f"has no checksum, {sums.name} is missing"
-        raise ValueError(f"{paths[ROWS]} {missing}{_again(paths[ROWS])}")
-    written = _parsed(sums, sums.read_bytes)
-    if written != _sums(task, kept):
-        wrong = [e for e, content in kept.items() if _sums(task, {e: content}) not in written]
-        raise _damaged(paths[wrong[-1]] if wrong else sums, "its checksum does not fit")
-    return kept
-
-
-def _parsed(path: Path, read: Callable[[], _Read]) -> _Read:
-    """Read a file with `read`; any exception becomes one line that names the file."""
-    try:
-        return read()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic in compiled code is not an Exception
-        raise _damaged(path, error) from None
 
 
 def _finished(directory: Path, task: Task) -> bool:
@@ -270,8 +206,3 @@ def _path(directory: Path, task: Task, ending: str) -> Path:
     """The path of a file of a run, by its suffix."""
     folder = {TIME: "times", FAILURE: "failed"}.get(ending, "runs")
     return directory / folder / f"{task.name}{ending}"
-
-
-def _versions() -> dict[str, str]:
-    packages = {name: metadata.version(name) for name in ("numpy", "numba", "polars")}
-    return {"belated": belated.__version__, "python": platform.python_version(), **packages}

@@ -17,15 +17,15 @@ import dataclasses
 import difflib
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from belated import config as kinds
-from belated.config.part import File, Part, as_part, frozen, shown
+from belated.config.part import Part, as_part, frozen, shown
 from belated.config.registry import Registry, accepted, quoted, with_defaults
 from belated.core import checks
-from belated.lab.names import slug
 
 if TYPE_CHECKING:
     from belated.lab.spec import Case, Experiment, Learner
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 import numpy as np
 import polars as pl
 
-from belated.lab.statistics import Interval, Line, summary
+from belated.lab.statistics import Line, summary
 
+LONGEST = 100
+"""The largest number of characters of a name in a file name."""
 AGENTS = "agents"
 PLAIN = ("episodes", "information")
 """Keys of a scene that are not parts."""
@@ -59,6 +61,10 @@ class Select:
     seeds: int
     cases: str = "each"
 
+    def __post_init__(self) -> None:
+        checks.integer("seeds", self.seeds, 1)
+        checks.choice("cases", self.cases, ("each", "together"))
+
 
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[Item]):
@@ -75,6 +81,38 @@ class Variant(Generic[Item]):
     at: tuple[tuple[str, Any], ...] = ()
 
 
+def slug(name: str) -> str:
+    """A name for files and addresses: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def check_name(key: str, value: object) -> None:
+    """Check that a name can name files."""
+    if not isinstance(value, str) or not 1 <= len(slug(value)) <= LONGEST:
+        raise ValueError(
+            f"{key} must be a text with 1 to {LONGEST} letters from a to z or digits, since it "
+            f"names files, got {checks.show(value)}"
+        )
+    check_line(key, value)
+
+
+def check_line(key: str, value: object) -> None:
+    """Check that a text to be shown is one printable line, without escape characters."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
+
+
+def check_different(key: str, names: Sequence[str]) -> None:
+    """Check that names differ as file names."""
+    slugs = [slug(name) for name in names]
+    twice = [name for i, name in enumerate(names) if slugs[i] in slugs[:i]]
+    if twice:
+        raise ValueError(
+            f"{key} must have names that differ as file names, got {slug(twice[0])!r} twice "
+            f"(the second is {twice[0]!r})"
+        )
+
+
 def axes_of(given: object) -> Axes:
     """The axes of a `sweep` table: values by path."""
     given = dict(given) if isinstance(given, tuple) else given
@@ -89,8 +127,7 @@ def axes_of(given: object) -> Axes:
                 f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
                 f"got {checks.show(values)}"
             )
-        named = [(value, isinstance(value, File) and shown(value)) for value in listed]
-        twice = [value for i, value in enumerate(listed) if named[i] in named[:i]]
+        twice = [value for i, value in enumerate(listed) if value in listed[:i]]
         if twice:
             raise ValueError(f"sweep.{path} must be different values, got {shown(twice[0])} twice")
         axes.append((str(path), listed))
@@ -238,27 +275,8 @@ def settings(experiment: Experiment, at: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{label(experiment, path)} = {shown(value)}" for path, value in at)
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """The setting of an agent that was chosen in a case.
-
-    Attributes:
-        case, agent: the case and the agent.
-        learner: the name of the agent with this setting.
-        setting: the values, as text.
-        among: the number of settings compared.
-        seeds: the number of seeds used.
-        cost: mean cost per episode on these seeds; the smallest of all settings if the choice is
-            made in each case.
-    """
-
-    case: str
-    agent: str
-    learner: str
-    setting: str
-    among: int
-    seeds: int
-    cost: Interval
+Choices = dict[tuple[str, str], list[Line]]
+"""The settings of every swept agent, by case and agent: the chosen one first."""
 
 
 def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
@@ -268,44 +286,29 @@ def chosen_on(experiment: Experiment, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("seed") < experiment.first_seed + experiment.select.seeds)
 
 
-def choose(experiment: Experiment, rows: pl.DataFrame) -> list[Selected]:
-    """The best setting of every swept agent, by case; settings with missing seeds do not count.
+def choose(experiment: Experiment, rows: pl.DataFrame) -> Choices:
+    """The settings of every swept agent, the best first; those with missing seeds do not count.
 
     Ties go to the first setting.
     """
-    if experiment.select is None:
-        return []
-    found: dict[tuple[str, str], list[Line]] = {}
+    found: Choices = {}
     some = chosen_on(experiment, rows)
-    for line in summary(some) if len(some) else []:
+    if experiment.select is None or not len(some):
+        return found
+    for line in summary(some):
         swept = line.agent != experiment.base(line.agent)
         if swept and line.seeds == experiment.select.seeds:
             found.setdefault((line.case, experiment.base(line.agent)), []).append(line)
-    if experiment.select.cases == "together":
-        best = _best_together(experiment, found)
-    else:
-        best = {key: min(lines, key=lambda line: line.cost.mean) for key, lines in found.items()}
-    return [
-        _choice(experiment, agent, line, len(found[case, agent]))
-        for (case, agent), line in best.items()
-    ]
-
-
-def _best_together(
-    experiment: Experiment, found: dict[tuple[str, str], list[Line]]
-) -> dict[tuple[str, str], Line]:
-    """The lines of the settings with the smallest mean score over all cases, by case and agent."""
-    by_setting: dict[str, dict[str, list[Line]]] = {}
-    for (_, agent), lines in found.items():
-        for line in lines:
-            by_setting.setdefault(agent, {}).setdefault(line.agent, []).append(line)
-    best: dict[tuple[str, str], Line] = {}
-    for agent, settings in by_setting.items():
-        whole = [s for s in settings.values() if len(s) == len(experiment.cases_of(s[0].agent))]
-        if whole:
-            least = min(whole, key=mean_score)
-            best |= {(line.case, agent): line for line in least}
-    return best
+    if experiment.select.cases == "each":
+        return {key: sorted(lines, key=lambda line: line.cost.mean) for key, lines in found.items()}
+    settings: dict[str, list[Line]] = {}
+    for line in itertools.chain(*found.values()):
+        settings.setdefault(line.agent, []).append(line)
+    whole = {name for name, own in settings.items() if len(own) == len(experiment.cases_of(name))}
+    means = {name: mean_score(settings[name]) for name in whole}
+    for key, lines in found.items():
+        found[key] = sorted(lines, key=lambda line: means.get(line.agent, math.inf))
+    return {key: lines for key, lines in found.items() if lines[0].agent in whole}
 
 
 def mean_score(lines: Sequence[Line]) -> float:
@@ -314,22 +317,13 @@ def mean_score(lines: Sequence[Line]) -> float:
     return float(np.mean(scores)) if scores else np.inf
 
 
-def _choice(experiment: Experiment, agent: str, line: Line, among: int) -> Selected:
-    setting = settings(experiment, experiment.variants(line.case, line.agent)[1].at)
-    return Selected(line.case, agent, line.agent, setting, among, line.seeds, line.cost)
-
-
-def reported(experiment: Experiment, rows: pl.DataFrame, choices: list[Selected]) -> pl.DataFrame:
+def reported(experiment: Experiment, rows: pl.DataFrame, choices: Choices) -> pl.DataFrame:
     """The rows that are reported: with a selection, the chosen settings on the other seeds."""
     if experiment.select is None:
         return rows
-    plain = [
-        learner.name
-        for learner in experiment.learners
-        if learner.name == experiment.base(learner.name)
-    ]
-    kept = [(choice.case, choice.learner) for choice in choices]
-    kept += [(case, name) for case in experiment.case_names() for name in plain]
+    names = [one.name for one in experiment.learners if one.name == experiment.base(one.name)]
+    kept = [(case, name) for case in experiment.case_names() for name in names]
+    kept += [(lines[0].case, lines[0].agent) for lines in choices.values()]
     wanted = pl.DataFrame(kept, {"case": pl.String, "agent": pl.String}, orient="row")
     others = rows.filter(pl.col("seed") >= experiment.first_seed + experiment.select.seeds)
     return others.join(wanted, on=["case", "agent"], how="semi", maintain_order="left")

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from tabulate import tabulate
 
 from belated.config.part import shown
-from belated.lab import statistics, sweep
-from belated.lab.names import is_math
+from belated.lab import sweep
 from belated.lab.spec import Experiment
-from belated.lab.statistics import Difference, Exponent, Interval, Line, score_table
-from belated.lab.sweep import Selected
-from belated.lab.toml import title as title_of
-
-if TYPE_CHECKING:
-    from belated.lab.results import Results
-    from belated.lab.spec import Scene
+from belated.lab.statistics import Difference, Interval, Line, Series, score_table
+from belated.lab.sweep import Choices
 
 Cell = str | int | float | Interval
 """A cell; NaN means that the number does not exist."""
@@ -52,14 +44,9 @@ class Table:
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """The cells as text, with one more digit in columns where different numbers look alike."""
+        """The cells as text."""
         sign = "+" if self.signed else ""
-        columns = []
-        for column in zip(*self.rows, strict=True):
-            texts = [text(cell, sign) for cell in column]
-            alike = not self.starred and _alike(column, texts)
-            columns.append([text(c, sign, 1) for c in column] if alike else texts)
-        cells = zip(*columns, strict=True)
+        cells = (tuple(text(cell, sign) for cell in row) for row in self.rows)
         return tuple(map(_starred, cells)) if self.starred else tuple(cells)
 
     def _form(self, form: str, change: Callable[[str], str] = str) -> str:
@@ -109,32 +96,20 @@ FORMS: dict[str, Callable[[Table], str]] = {
 }
 
 
-def text(cell: Cell, sign: str = "", more: int = 0) -> str:
-    """A cell as text; an interval without width is its mean. more: additional digits."""
+def text(cell: Cell, sign: str = "") -> str:
+    """A cell as text; an interval without width is its mean."""
     if isinstance(cell, Interval):
-        mean, low, high = (number(x, sign, more) for x in (cell.mean, cell.low, cell.high))
+        mean, low, high = (number(x, sign) for x in (cell.mean, cell.low, cell.high))
         return mean if cell.low == cell.high or math.isnan(cell.low) else f"{mean} [{low}, {high}]"
-    return number(cell, sign, more) if isinstance(cell, float) else str(cell)
+    return number(cell, sign) if isinstance(cell, float) else str(cell)
 
 
-def number(value: float, sign: str = "", more: int = 0) -> str:
+def number(value: float, sign: str = "") -> str:
     """A number with two digits after the point, fewer if it is large; never -0.00."""
     if math.isnan(value):
         return "undefined"
-    digits = more + (0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2)
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
     return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
-
-
-def _alike(column: Sequence[Cell], texts: Sequence[str]) -> bool:
-    """Whether two different numbers of a column look the same."""
-    seen: dict[str, float] = {}
-    for cell, looks in zip(column, texts, strict=True):
-        value = cell.mean if isinstance(cell, Interval) else cell
-        if isinstance(value, float) and not math.isnan(value):
-            before = seen.setdefault(looks.partition(" ")[0], value)
-            if abs(value - before) > 1e-9 * max(1.0, abs(value)):
-                return True
-    return False
 
 
 def _starred(row: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,9 +136,9 @@ def _latex(cell: str) -> str:
     A hyphen before a number becomes a minus sign, and brackets are put into braces, since LaTeX
     would read one at the start of a row as an option of the previous row.
     """
-    if is_math(cell):
-        before, formula, after = cell.split("$")
-        return f"{_latex(before)}${formula}${_latex(after)}"
+    before, *formula = cell.split("$")
+    if len(formula) == 2 and formula[0]:
+        return f"{_latex(before)}${formula[0]}${_latex(formula[1])}"
     escaped = "".join(SPECIAL.get(sign, sign) for sign in cell)
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped).replace("[", "{[}").replace("]", "{]}")
 
@@ -191,26 +166,16 @@ def costs(lines: Sequence[Line], title: str, *, brief: bool = False) -> Table:
     return _table(title, columns, 2)
 
 
-def warnings(lines: Sequence[Line], hopeless: Sequence[str] = ()) -> list[str]:
-    """One line for every agent that has not learned, with the cases.
-
-    hopeless: cases in which no agent can learn, which get one sentence instead.
-    """
+def warnings(lines: Sequence[Line]) -> list[str]:
+    """One line for every agent that has not learned, with the cases."""
     found: dict[tuple[str, str], list[str]] = {}
     for line in lines:
-        if line.verdict and line.case not in hopeless:
+        if line.verdict:
             found.setdefault((line.agent, line.verdict), []).append(line.case)
-    told = [f"WARNING: {agent}{_in(cases)}: {verdict}" for (agent, verdict), cases in found.items()]
-    if any(line.verdict and line.case in hopeless for line in lines):
-        told.append(
-            f"Nobody can learn{_in(hopeless)}: feedback comes when its block is over, so that "
-            "every agent has the same expected regret, that of the lower bound."
-        )
-    return told
-
-
-def _in(cases: Sequence[str]) -> str:
-    return f" (in {'; '.join(cases)})" if any(cases) else ""
+    return [
+        f"WARNING: {agent} (in {'; '.join(cases)}): {verdict}".replace(" (in )", "")
+        for (agent, verdict), cases in found.items()
+    ]
 
 
 def scores(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
@@ -223,22 +188,17 @@ def scores(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
 
 
 def scaling(
-    experiment: Experiment, lines: Sequence[Line], title: str, exponents: Sequence[Exponent] = ()
+    experiment: Experiment, lines: Sequence[Line], title: str, slopes: Mapping[str, Series]
 ) -> Table:
     """The mean regret of whole runs, one row per agent and one column per case; then its slope."""
     regret: dict[tuple[str, str], Cell]
     regret = {(line.case, line.agent): line.regret.mean for line in lines}
     cases = experiment.case_names()
-    cells: list[tuple[Cell, ...]] = [
-        (learner.name, *(regret.get((case, learner.name), "") for case in cases))
-        for learner in experiment.learners
-    ]
-    head = ("mean regret", *cases)
-    slopes = {one.agent: one.slope for one in exponents}
-    if slopes:
-        head = (*head, "slope")
-        cells = [(*row, slopes[str(row[0])]) for row in cells]
-    return Table(title, head, tuple(cells), 1)
+    cells = tuple(
+        (name, *(regret.get((case, name), "") for case in cases), one.slope)
+        for name, one in slopes.items()
+    )
+    return Table(title, ("mean regret", *cases, "slope"), cells, 1)
 
 
 def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) -> Table:
@@ -258,15 +218,17 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
     return Table(title, head, tuple(cells), 1)
 
 
-def choices(found: Sequence[Selected], title: str) -> Table:
+def choices(experiment: Experiment, found: Choices, title: str) -> Table:
     """The chosen setting of every agent, and its cost on the seeds used for the choice."""
+    best = [lines[0] for lines in found.values()]
+    at = [experiment.variants(line.case, line.agent)[1].at for line in best]
     columns: dict[str, list[Cell]] = {
-        "case": [item.case for item in found],
-        "agent": [item.agent for item in found],
-        "chosen": [item.setting for item in found],
-        "among": [item.among for item in found],
-        "cost per episode": [item.cost for item in found],
-        "seeds": [item.seeds for item in found],
+        "case": [case for case, _ in found],
+        "agent": [agent for _, agent in found],
+        "chosen": [sweep.settings(experiment, values) for values in at],
+        "among": [len(lines) for lines in found.values()],
+        "cost per episode": [line.cost for line in best],
+        "seeds": [line.seeds for line in best],
     }
     return _table(title, columns, 3)
 
@@ -298,56 +260,3 @@ def _table(
         n = columns.pop("seeds")[0]
         title += f", {n} seed" if n == 1 else f", {n} seeds"
     return Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), names, signed)
-
-
-def compare(
-    results: Sequence[Results],
-) -> tuple[list[Table], list[tuple[str, pl.DataFrame]], list[str]]:
-    """Compare the agents of several directories of results.
-
-    Returns tables of costs and of differences within a scene; a title and the rows of all agents
-    that face the same world, costs, delays and K; and the names of all agents.
-    """
-    lines: list[Line] = []
-    names: list[str] = []
-    scenes: dict[Scene, list[pl.DataFrame]] = {}
-    titles: dict[Scene, str] = {}
-    labels = _labels([one.directory for one in results])
-    for one, label in zip(results, labels, strict=True):
-        experiment = one.experiment
-        named = one.reported.with_columns(agent=pl.lit(f"{label}: ") + pl.col("agent"))
-        lines += statistics.summary(named)
-        names += named["agent"].unique(maintain_order=True).to_list()
-        for case in experiment.case_names():
-            some = named.filter(pl.col("case") == case)
-            if len(some):
-                scene = experiment.scene(case)
-                scenes.setdefault(scene, []).append(some)
-                titles.setdefault(scene, title_of(experiment, case))
-    found = []
-    for scene, frames in scenes.items():
-        case = frames[0]["case"][0]  # other directories may name the same scene differently
-        same = [frame.with_columns(case=pl.lit(case)) for frame in frames]
-        found.append((titles[scene], pl.concat(same)))
-    tables = [costs(lines, "Means over seeds with 95 % intervals", brief=True)]
-    pairs = [pair for _, rows in found for pair in statistics.differences(rows)]
-    if pairs:
-        tables.append(differences(pairs, "Differences in cost per episode, seed by seed"))
-    return tables, found, names
-
-
-def _labels(directories: Sequence[Path]) -> list[str]:
-    """The last components of the paths, as many as are needed to distinguish them."""
-    whole = [directory.resolve() for directory in directories]
-    twice = [path for i, path in enumerate(whole) if path in whole[:i]]
-    if twice:
-        raise ValueError(f"directories must be different, got {twice[0]} twice")
-    for depth in range(1, max(len(path.parts) for path in whole)):
-        labels = ["/".join(path.parts[-depth:]) for path in whole]
-        if len(set(labels)) == len(labels):
-            return [_printable(label) for label in labels]
-    return [_printable(str(path)) for path in whole]
-
-
-def _printable(label: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in label)

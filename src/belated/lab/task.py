@@ -22,12 +22,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 
 import numpy as np
 import polars as pl
@@ -43,7 +40,6 @@ from belated.core.delays import NEVER, DelayModel, OutcomeDependentDelay, is_obl
 from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.world import DecisionWorld
 from belated.simulation import Run, check_steps, delays_in, simulate
-from belated.tabular.planning import occupancy
 from belated.tabular.policies import cost_function
 from belated.tabular.world import World
 
@@ -203,24 +199,11 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The stored files of a run, as bytes, so that a worker needs no shared disk.
+def perform(experiment: Experiment, task: Task) -> tuple[bytes, float]:
+    """Run a task: its rows as a Parquet file, and its processor time in seconds.
 
-    Attributes:
-        parquet: the rows.
-        visits: (S, A) expected visits per episode under the policy learned by the end, as a NumPy
-            file; only for the first seed on a grid.
-        seconds: processor time of the run, which differs between repetitions.
+    The rows are bytes, so that a worker needs no shared disk; the same task gives the same ones.
     """
-
-    parquet: bytes
-    visits: bytes | None
-    seconds: float = field(default=math.nan, compare=False)
-
-
-def perform(experiment: Experiment, task: Task) -> Result:
-    """Run a task; the same task gives the same bytes."""
     scene = experiment.scene(task.case)
     learner = experiment.learner(task.learner)
     world = world_of(scene, task.seed)
@@ -238,15 +221,8 @@ def perform(experiment: Experiment, task: Task) -> Result:
         progress=partial(_watched, agent, watched),
     )
     seconds = time.process_time() - begun
-    visits = None
-    first = task.seed == experiment.first_seed
-    if first and isinstance(world, World) and scene.environment.kind == "gridworld":
-        with contextlib.suppress(Exception):  # an agent may refuse to begin another episode
-            taken = occupancy(world.mdp, agent.begin_episode().policy).sum(axis=0)
-            np.save(array := io.BytesIO(), taken)
-            visits = array.getvalue()
     _frame(experiment, task, run, watched).write_parquet(buffer := io.BytesIO())
-    return Result(buffer.getvalue(), visits, seconds)
+    return buffer.getvalue(), seconds
 
 
 POINTS = 200
@@ -268,7 +244,7 @@ def _watched(agent: Agent, found: dict[int, str], episodes: range) -> Iterator[i
 def parameters(experiment: Experiment, task: Task) -> str:
     """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    given = table(learner.agent, attrgetter("content")) | {
+    given = table(learner.agent) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }
