@@ -30,12 +30,4 @@ def __getattr__(name: str) -> object:
     homes = {"GymRun": "loop", "gym_loop": "loop", "LateRewards": "wrapper"}
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = importlib.import_module(f"belated.gymnasium.{homes[name]}")
-    except ImportError:
-        if name != "LateRewards":
-            raise
-        raise ImportError(
-            "belated.gymnasium.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
-        ) from None
-    return getattr(module, name)
+    return getattr(importlib.import_module(f"belated.gymnasium.{homes[name]}"), name)

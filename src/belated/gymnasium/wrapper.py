@@ -5,13 +5,19 @@ This module imports Gymnasium; `import belated` does not import this module.
 
 from typing import Any, NamedTuple, SupportsFloat
 
-import gymnasium
 import numpy as np
-from gymnasium.utils import RecordConstructorArgs
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import DelayLine, DelayModel, Recorded, as_delays
+
+try:
+    import gymnasium
+    from gymnasium.utils import RecordConstructorArgs
+except ImportError:
+    raise ImportError(
+        "belated.gymnasium.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+    ) from None
 
 
 class LateReward(NamedTuple):

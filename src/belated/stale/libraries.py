@@ -5,6 +5,7 @@ same names and arguments in the three libraries, so the same code works for all 
 no `__array_namespace__`, so the library is found by type.
 """
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable
@@ -24,21 +25,28 @@ SLACK = 1e-4
 """A log-probability may exceed 0 by this much: log-softmax in float16 or float32 rounds."""
 
 
-def namespace(name: str, array: Array) -> Namespace:
-    """The module with the functions for the array."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):  # first, for torch.compile
-        return torch
-    if isinstance(array, np.ma.MaskedArray):
+def library(name: str, value: Array, kinds: str = "iuf") -> tuple[Namespace, Array]:
+    """The module with the functions for an array, and the array without its gradient.
+
+    Numbers and lists of numbers of these kinds become arrays of NumPy.
+    """
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and isinstance(value, torch.Tensor):  # first, for torch.compile
+        return torch, value.detach()
+    if isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"{name} must be a plain array, got a masked one: pass its data, and mask")
-    if isinstance(array, np.ndarray | np.generic):
-        return np
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(array, jax.Array):
-        return jax.numpy
-    raise ValueError(
-        f"{name} must be an array of NumPy, JAX or PyTorch, or numbers, got {checks.show(array)}"
-    )
+    if isinstance(value, np.ndarray | np.generic):
+        return np, np.asarray(value)
+    if jax is not None and isinstance(value, jax.Array):
+        return jax.numpy, jax.lax.stop_gradient(value)
+    allowed = "be an array of NumPy, JAX or PyTorch, or numbers"
+    if isinstance(value, list | tuple | float | int) and not isinstance(value, bool):
+        allowed = "hold numbers"
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):  # the last from PyTorch
+            array = np.asarray(value)
+            if array.dtype.kind in kinds:
+                return np, array.astype(np.float64)
+    raise ValueError(f"{name} must {allowed}, got {checks.show(value)}")
 
 
 def prepared(
@@ -56,11 +64,10 @@ def prepared(
     arrays: list[Array] = []
     given = {"then": then, "now": now, **others}
     for name, value in given.items():
-        array = _listed(name, value, "iuf")
-        xp = namespace(name, array)
-        if not _is_float(xp, array):
+        xp, array = library(name, value)
+        if "float" not in str(array.dtype):
             raise ValueError(f"{name} must hold floats, got dtype {array.dtype}")
-        arrays.append(_constant(xp, array))
+        arrays.append(array)
         _check_like(name, array, arrays[0])
     dtype = reduce(xp.promote_types, (array.dtype for array in arrays))
     wide = xp.promote_types(dtype, xp.float32)
@@ -86,8 +93,7 @@ def cast(xp: Namespace, array: Array, dtype: Any) -> Array:
 
 def booleans(name: str, value: Array, then: Array) -> Array:
     """True and False, or 0 and 1, of the library and the shape of `then`, as booleans."""
-    array, wanted = _listed(name, value, "biuf"), "hold True and False, or 0 and 1"
-    xp = namespace(name, array)
+    (xp, array), wanted = library(name, value, "biuf"), "hold True and False, or 0 and 1"
     _check_like(name, array, then)
     if not any(word in str(array.dtype) for word in ("bool", "int", "float")):
         raise ValueError(f"{name} must {wanted}, got dtype {array.dtype}")
@@ -127,7 +133,7 @@ def fails(xp: Namespace, condition: Array) -> bool:
 
 def _check_like(name: str, array: Array, then: Array) -> None:
     """The array has the library and the shape of `then`."""
-    here, there = namespace(name, array), namespace("then", then)
+    (here, _), (there, _) = library(name, array), library("then", then)
     if here is not there:
         raise ValueError(
             f"{name} must be an array of the same library as then ({there.__name__}), "
@@ -138,33 +144,3 @@ def _check_like(name: str, array: Array, then: Array) -> None:
             f"{name} must have the shape of then, {tuple(then.shape)}, "
             f"got shape {tuple(array.shape)}"
         )
-
-
-def _listed(name: str, value: Array, kinds: str) -> Array:
-    """Numbers and lists of numbers of these kinds as NumPy arrays; arrays as they are."""
-    if not isinstance(value, list | tuple | float | int) or isinstance(value, bool):
-        return value
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError):  # PyTorch raises the last of them
-        array = np.asarray("")
-    if array.dtype.kind not in kinds:
-        raise ValueError(f"{name} must hold numbers, got {checks.show(value)}")
-    return array.astype(np.float64)
-
-
-def _is_float(xp: Namespace, array: Array) -> bool:
-    if xp.__name__ == "torch":
-        return bool(array.dtype.is_floating_point)
-    if xp is np:
-        return bool(array.dtype.kind == "f")
-    return bool(xp.issubdtype(array.dtype, xp.floating))
-
-
-def _constant(xp: Namespace, array: Array) -> Array:
-    """The array without its gradient."""
-    if xp is np:
-        return np.asarray(array)
-    if xp.__name__ == "torch":
-        return array.detach()
-    return sys.modules["jax"].lax.stop_gradient(array)

@@ -19,14 +19,13 @@ correction except V-trace is Stable-Baselines3's PPO to the last digit.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.delays import NEVER, NONE, DelayModel
+from belated.core.delays import NEVER, NONE, DelayLine, DelayModel
 from belated.stale.corrections import CAP, KINDS, LIMIT, Correction, correct
 from belated.stale.measures import staleness
 from belated.stale.targets import vtrace
@@ -44,11 +43,6 @@ except ImportError as error:
     ) from None
 
 CORRECTIONS = (*KINDS, "vtrace")
-PARTS = (
-    "observations", "actions", "rewards", "episode_starts",
-    "values", "log_probs", "advantages", "returns",
-)  # fmt: skip
-"""The arrays of a rollout buffer, (steps, environments, ...) each."""
 DRAWN = 16
 """At least 2 ** DRAWN delays are drawn at once: models such as `bursts` need the whole run."""
 ROWS = 8192
@@ -60,79 +54,18 @@ class Rollout:
     """A pending rollout.
 
     Attributes:
-        number: the number of rollouts collected before it.
-        due: it arrives after the rollout with this number.
+        episode: the number of rollouts collected before it.
         updates: the number of updates of the policy before it.
         buffer: its data, a buffer of Stable-Baselines3.
         last: the observations after it.
         ended: whether an episode ended with its last step (environments,).
     """
 
-    number: int
-    due: int
+    episode: int
     updates: int
     buffer: RolloutBuffer
     last: Any
     ended: Any
-
-
-class PendingRollouts:
-    """The pending rollouts. Stable-Baselines3 saves them like the parameters of a module."""
-
-    def __init__(self, pattern: RolloutBuffer) -> None:
-        self._pattern = pattern
-        self._rollouts: list[Rollout] = []
-
-    def __len__(self) -> int:
-        return len(self._rollouts)
-
-    def add(self, rollout: Rollout) -> None:
-        """Store a rollout."""
-        self._rollouts.append(rollout)
-
-    def release(self, number: int) -> list[Rollout]:
-        """Return and remove the rollouts due by the end of this one, the oldest first."""
-        due = [rollout for rollout in self._rollouts if rollout.due <= number]
-        self._rollouts = [rollout for rollout in self._rollouts if rollout.due > number]
-        return due
-
-    def state_dict(self) -> dict[str, Any]:
-        """Plain numbers and tensors: reading them executes nothing."""
-        return {
-            "rollouts": [
-                {
-                    "number": rollout.number,
-                    "due": rollout.due,
-                    "updates": rollout.updates,
-                    "last": _tensors(rollout.last),
-                    "ended": _tensors(np.asarray(rollout.ended, dtype=np.bool_)),
-                    **{part: _tensors(getattr(rollout.buffer, part)) for part in PARTS},
-                }
-                for rollout in self._rollouts
-            ]
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Continue from `state_dict()`; strict is what Stable-Baselines3 passes to modules."""
-        self._rollouts = [self._read(i, item) for i, item in enumerate(state["rollouts"])]
-
-    def _read(self, i: int, item: Mapping[str, Any]) -> Rollout:
-        buffer = copy.copy(self._pattern)
-        for part in PARTS:
-            pattern = getattr(self._pattern, part)
-            setattr(buffer, part, _arrays(f"{part} of waiting rollout {i}", item[part], pattern))
-        buffer.pos, buffer.full, buffer.generator_ready = buffer.buffer_size, True, False
-        seen = self._pattern.observations
-        first = {k: v[0] for k, v in seen.items()} if isinstance(seen, dict) else seen[0]
-        number = checks.integer(f"number of waiting rollout {i}", item["number"], 0, NEVER)
-        return Rollout(
-            number,
-            checks.integer(f"due of waiting rollout {i}", item["due"], number, NEVER),
-            checks.integer(f"updates of waiting rollout {i}", item["updates"], 0, NEVER),
-            buffer,
-            _arrays(f"last of waiting rollout {i}", item["last"], first, squeezed=True),
-            _arrays(f"ended of waiting rollout {i}", item["ended"], np.zeros(buffer.n_envs, bool)),
-        )
 
 
 class DelayedPPO(PPO):
@@ -153,8 +86,7 @@ class DelayedPPO(PPO):
             "guarded" and "vtrace"; see `belated.stale`.
         cap: the largest weight of truncated and guarded.
         limit: the largest drift up to which guarded is truncated.
-        settings: any other argument of PPO except `rollout_buffer_class`. `seed` seeds the delays
-            too, in a stream of their own.
+        settings: any other argument of PPO. `seed` seeds the delays too, in a stream of their own.
     """
 
     def __init__(
@@ -172,11 +104,6 @@ class DelayedPPO(PPO):
         self.delays = NONE if delays is None else delays
         self.correction, self.cap, self.limit = correction, cap, limit
         self._check()
-        if settings.get("rollout_buffer_class") is not None:
-            raise ValueError(
-                "rollout_buffer_class must be left out: waiting rollouts are buffers of "
-                f"Stable-Baselines3, got {checks.show(settings['rollout_buffer_class'])}"
-            )
         seed = settings.get("seed")
         drawn = np.random.SeedSequence().entropy if seed is None else seed
         self.delay_seed = checks.integer("seed", drawn, 0)
@@ -184,6 +111,7 @@ class DelayedPPO(PPO):
         """The number of rollouts so far."""
         self.lost = 0
         """The number of rollouts that never arrive."""
+        self._waiting: DelayLine[Rollout] = DelayLine()
         self._drawn = np.empty(0, dtype=np.int64)
         self._delay_of(0)  # raises now if the model cannot draw
         super().__init__(policy, env, _init_setup_model=False, **settings)
@@ -200,15 +128,11 @@ class DelayedPPO(PPO):
         number = self.collected
         self.collected += 1
         delay = self._delay_of(number)
-        if delay == NEVER:
-            self.lost += 1
-        else:
-            # The arrays of the copy are its own: a buffer takes new ones when it is reset.
-            made = copy.copy(self.rollout_buffer)
-            last = copy.deepcopy(self._last_obs)
-            due = number + delay
-            ended = np.array(self._last_episode_starts, dtype=np.bool_)
-            self._waiting.add(Rollout(number, due, self._n_updates, made, last, ended))
+        self.lost += delay == NEVER
+        # The arrays of the copy are its own: a buffer takes new ones when it is reset.
+        made, last = copy.copy(self.rollout_buffer), copy.deepcopy(self._last_obs)
+        ended = np.array(self._last_episode_starts, dtype=np.bool_)
+        self._waiting.push([Rollout(number, self._n_updates, made, last, ended)], delay)
         for rollout in self._waiting.release(number):
             self._use(rollout)
         self.logger.record("stale/waiting", len(self._waiting))
@@ -219,7 +143,7 @@ class DelayedPPO(PPO):
         collecting, normalised = self.rollout_buffer, self.normalize_advantage
         try:
             self.rollout_buffer = self._corrected(rollout)
-            self.logger.record_mean("stale/age", self.collected - 1 - rollout.number)
+            self.logger.record_mean("stale/age", self.collected - 1 - rollout.episode)
             super().train()
         finally:
             self.rollout_buffer, self.normalize_advantage = collecting, normalised
@@ -238,7 +162,6 @@ class DelayedPPO(PPO):
     def _setup_model(self) -> None:
         self._check()
         super()._setup_model()
-        self._waiting = PendingRollouts(self.rollout_buffer)
         self._drawn = np.empty(0, dtype=np.int64)  # a loaded model has another delay model
 
     def _delay_of(self, number: int) -> int:
@@ -333,11 +256,7 @@ class DelayedPPO(PPO):
         return found.flatten().cpu().numpy()
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_waiting", "_drawn"]
-
-    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
-        modules, others = super()._get_torch_save_params()
-        return [*modules, "_waiting"], others
+        return [*super()._excluded_save_params(), "_drawn"]
 
 
 def _rows(observations: Any, count: int, rows: slice) -> Any:
@@ -345,32 +264,3 @@ def _rows(observations: Any, count: int, rows: slice) -> Any:
     if isinstance(observations, dict):
         return {name: _rows(part, count, rows) for name, part in observations.items()}
     return observations.reshape(count, *observations.shape[2:])[rows]
-
-
-def _tensors(arrays: Any) -> Any:
-    """Arrays as tensors with memory of their own."""
-    if isinstance(arrays, dict):
-        return {name: _tensors(part) for name, part in arrays.items()}
-    return torch.tensor(np.asarray(arrays))
-
-
-def _arrays(name: str, tensors: Any, pattern: Any, *, squeezed: bool = False) -> Any:
-    """Tensors as arrays of the shapes and types of a pattern.
-
-    squeezed: whether the shape may lack axes of length 1, as discrete observations do.
-    """
-    if isinstance(pattern, dict):
-        if not isinstance(tensors, dict) or set(tensors) != set(pattern):
-            raise ValueError(f"{name} must have the parts {', '.join(sorted(pattern))}")
-        return {
-            part: _arrays(f"{name}, {part},", tensors[part], pattern[part], squeezed=squeezed)
-            for part in pattern
-        }
-    array = tensors.cpu().numpy()
-    fits = array.shape == pattern.shape or (squeezed and array.size == pattern.size)
-    if not fits or (array.dtype != pattern.dtype and not squeezed):
-        raise ValueError(
-            f"{name} must have shape {pattern.shape} and type {pattern.dtype}, as this model's "
-            f"environments and steps make them, got {array.shape} and {array.dtype}"
-        )
-    return array
