@@ -331,14 +331,11 @@ class Episodes(Learned, Generic[Memory]):
         return entry
 
     def check_learned(self) -> None:
-        """Check that the facts of a saved table are such as records report."""
-        known = {entry.number: entry.facts for entry in self}
-        if list(known) != list(self._open):
-            raise ValueError("the number of an episode must be its place in the table")
-        for number, facts in (*known.items(), *self._closed.items()):
+        """Check that the episodes of a saved table have begun, each in its place."""
+        for number in (*self._open, *self._closed):
             checks.integer("number", number, 0, self.begun - 1)
-            if not all(isinstance(value, str) for value in facts.values()):
-                self._problem.assemble(number, facts, self._information, default=0.0)
+        if [entry.number for entry in self] != list(self._open):
+            raise ValueError("the number of an episode must be its place in the table")
 
 
 class Ledger(Episodes[Memory]):
@@ -436,15 +433,13 @@ class Ledger(Episodes[Memory]):
         kind, why = self.classify(record, batch, self._open.__contains__)
         if kind == "invalid":
             raise FeedbackError(why)
-        if kind != "unknown" and not (record.is_outcome or self._uses_paths):
-            return False
-        if kind == "taken":
-            return True
-        if kind == "duplicate":
+        used = record.is_outcome or self._uses_paths
+        if kind == "duplicate" and used:
             known = batch.get(record.episode) or self.known(record.episode)
-            if "" not in self.told(record, known).values():
-                return False
-        raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
+            used = "" in self.told(record, known).values()
+        if kind != "taken" and (used or kind == "unknown"):
+            raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
+        return kind == "taken" and used
 
     def told(self, record: Any, known: Facts) -> Facts:
         """The facts of a record; without its value, unless that is remembered of others."""
@@ -534,18 +529,12 @@ class Ledger(Episodes[Memory]):
         super().check_learned()
         checks.integer("forgotten", self.forgotten, 0, self.begun)
         for outcome in self._recent:
-            self._check_saved(getattr(outcome, "episode", -1), [outcome], is_outcome=True)
+            self._problem.check(outcome, self._information)
         for entry in self:
             void = entry.notes is not None and entry.notes.void
-            paths = (entry.path, None if void else self._noted_path(entry.number))
-            told = [path for path in paths if path is not None]
-            self._check_saved(entry.number, told, is_outcome=False)
-            self._check_saved(entry.number, entry.outcomes, is_outcome=True)
-
-    def _check_saved(self, number: int, records: Sequence[Any], *, is_outcome: bool) -> None:
-        check_held({number: records}, self._problem, self._information)
-        if any(record.is_outcome != is_outcome for record in records):
-            raise ValueError(f"records must be those of episode {number}, got another kind")
+            told = (entry.path, None if void else self._noted_path(entry.number), *entry.outcomes)
+            held = [record for record in told if record is not None]
+            check_held({entry.number: held}, self._problem, self._information)
 
 
 def compare(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:

@@ -36,9 +36,9 @@ from typing import Any, Literal
 
 from belated.core import checks
 from belated.core.contract import Agent, WrapperBase, check_inside
-from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, check_held, in_a_list, is_past
+from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, in_a_list, is_past
 from belated.core.records import Episode, FeedbackError, Scale
-from belated.core.tree import LARGEST_FLOAT, Count, exact, is_thawing
+from belated.core.tree import LARGEST_FLOAT, Count, is_thawing
 
 SWEEP = 64
 """The number of open episodes at which the inbox first asks the agent whether all of them are."""
@@ -494,14 +494,3 @@ class Inbox(WrapperBase):
         """The arguments of this inbox; a clock cannot be saved."""
         given = super().configuration()
         return {**given, "clock": LOST if callable(given["clock"]) else given["clock"]}
-
-    def check_learned(self) -> None:
-        """Check that the counts belong together, and that held records are valid."""
-        checks.integer("due_from", self._due_from, self._kept_from, self.begun)
-        if len(self._began) != (self.begun - self._kept_from if self._timed else 0):
-            raise ValueError("began must date every episode that is kept")
-        exact(self._counts, *KINDS, *PASSED)
-        held = {entry.number: entry.memory or [] for entry in self._table}
-        check_held(held, self.problem, self.information)
-        for _, what in self._untold:
-            checks.choice("untold", what, PASSED)

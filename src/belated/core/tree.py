@@ -137,14 +137,13 @@ def class_of(name: object) -> Any:
 
 def _name_of(cls: type) -> str:
     """The name under which objects of a class are saved."""
-    name = cls.__name__
-    if name in names.SAVED and class_of(name) is cls:
-        return name
-    for own, registered in _OWN.items():
-        if registered is cls:
-            return own
-    hint = getattr(cls, "unsaved", "belated.saving.register adds one")
-    raise ValueError(f"an object must be of a class that can be saved ({hint}), got one of {name}")
+    name = next((own for own, registered in _OWN.items() if registered is cls), cls.__name__)
+    if name not in (*names.SAVED, *_OWN) or class_of(name) is not cls:
+        hint = getattr(cls, "unsaved", "belated.saving.register adds one")
+        raise ValueError(
+            f"an object must be of a class that can be saved ({hint}), got one of {name}"
+        )
+    return name
 
 
 def freeze(item: Any) -> Tree:

@@ -115,20 +115,6 @@ class Copied(Configured, Ledgered):
         played = self.agents[self._last].diagnostics()
         return {**played, **self._ledger.tally(), "copies": len(self.agents)}
 
-    def check_learned(self) -> None:
-        """Check that the copies agree with the open episodes."""
-        last = len(self.agents) - 1
-        checks.integer("last", self._last, 0, last)
-        if sum(agent.begun for agent in self.agents) != self.begun:
-            raise ValueError("agents must have begun as many episodes as they are said to have")
-        for entry in self._ledger:
-            if entry.memory is not None:
-                index, number = entry.memory
-                copied = self.agents[checks.integer("copy", index, 0, last)]
-                checks.integer("number", number, 0, copied.begun - 1)
-            elif not entry.settled:
-                raise ValueError("an open episode must say which copy played it")
-
     def _begin(self, index: int, now: float | None) -> Episode:
         """Begin the next episode in a copy; the index after the last one makes a new copy."""
         if index == len(self.agents):
@@ -166,13 +152,6 @@ class Parallel(Copied):
         """The next episode, played by the next copy in turn."""
         return self._begin(self.begun % (self.max_delay + 1), now)
 
-    def check_learned(self) -> None:
-        """Check that the number of copies fits the number of episodes."""
-        super().check_learned()
-        expected = max(1, min(self.begun, self.max_delay + 1))
-        if len(self.agents) != expected:
-            raise ValueError(f"agents must be {expected} copies, got {len(self.agents)}")
-
 
 class Bold(Copied):
     """Copies of a learner; a new one is made only when all of them wait for their costs.
@@ -197,12 +176,6 @@ class Bold(Copied):
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode, played by the oldest copy that does not wait."""
         return self._begin(heapq.heappop(self._idle) if self._idle else len(self.agents), now)
-
-    def check_learned(self) -> None:
-        """Check that every idle copy exists."""
-        super().check_learned()
-        for index in self._idle:
-            checks.integer("idle", index, 0, len(self.agents) - 1)
 
     def _free(self, index: int) -> None:
         heapq.heappush(self._idle, index)

@@ -18,15 +18,7 @@ from typing import Any
 
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, WrapperBase
-from belated.core.episodes import (
-    Ledger,
-    Ledgered,
-    check_held,
-    check_in_step,
-    is_past,
-    listed,
-    split,
-)
+from belated.core.episodes import Ledger, Ledgered, check_in_step, listed, split
 from belated.core.records import Episode
 from belated.core.tree import Count
 
@@ -106,8 +98,5 @@ class Pipeline(Ledgered, WrapperBase):
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
 
     def check_learned(self) -> None:
-        """Check that held records are valid, and that none is due."""
+        """Check that the agent inside has begun as many episodes; it checks held records itself."""
         check_in_step(self.agent, self.begun)
-        check_held(self._held, self.problem, self.information)
-        if any(is_past(episode, self.begun - 1, self.max_delay) for episode in self._held):
-            raise ValueError("held must be records whose time has not come")
