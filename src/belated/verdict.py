@@ -21,7 +21,11 @@ from belated.sequences import Contest, Interval
 DRAWS = 4096
 DAY = 86400.0
 Z = 1.959963984540054
-NO_WINDOW = "Without a window no winner is named."
+NO_WINDOW, OUTSIDE, NOT_YET = (
+    "Without a window no winner is named.",
+    "An outcome is outside of the stated range: no winner is named.",
+    "No decision with known probabilities is final yet.",
+)
 HARDLY = 50.0
 """Lines hardly differ if this many times the decisions so far are needed to be sure."""
 
@@ -117,6 +121,7 @@ def verdict(
     rows: Sequence[ActionRow],
     contest: Contest | None,
     *,
+    why: str = NO_WINDOW,
     level: float = 0.95,
     shares: Floats | None = None,
     pace: float = math.nan,
@@ -130,6 +135,7 @@ def verdict(
     Args:
         rows: the table.
         contest: the confidence sequences, or None.
+        why: the sentence without them.
         level: the confidence level of what is at stake.
         shares: (A,) the present allocation; by default that of all decisions so far.
         pace: decisions per unit of time.
@@ -160,7 +166,7 @@ def verdict(
         f"Giving everybody {found.leader} now costs {most}.",
     ]
     if contest is None or not contest.decisions:
-        words.append(NO_WINDOW if contest is None else "No outcome is final yet.")
+        words.append(why if contest is None else NOT_YET)
         return replace(found, sentence=" ".join(words))
     difference = contest.difference(first, second)
     best = contest.winner(active)

@@ -9,7 +9,7 @@ from scipy import stats
 import belated as bl
 from belated import sequences
 from belated.core import saving
-from belated.evaluation import Contest
+from belated.evaluation import Contest, follow
 from belated.linear import sampler
 from belated.verdict import ActionRow, Z, at_stake, verdict
 
@@ -113,7 +113,7 @@ def test_looks_of_an_agent_are_those_of_a_contest_over_its_log(features):
     mailer(once, 20, (0.1, 0.1, 0.3), x=features or None)
     last = once.verdict(3.0, (0.0, 1.0))
     assert said[0].difference is None
-    assert str(said[2]).endswith("No outcome is final yet.")
+    assert str(said[2]).endswith("No decision with known probabilities is final yet.")
     assert ends(said[-1]) == pytest.approx(ends(last))
     assert said[-1].winner == last.winner
     assert often._followed == 1700  # the last three days are not final
@@ -272,13 +272,70 @@ def test_bad_questions_get_one_sentence():
         ({"window": -1.0}, "window must be a finite number at least 0"),
         ({"window": 1.0, "range": (1.0, 1.0)}, "range must be two finite numbers that rise"),
         ({"window": 1.0, "level": 2.0}, "level must be a finite number at least 0.5"),
-        ({"window": 1.0, "range": (0.0, 0.5)}, r"outcomes must be within range \(0.0, 0.5\)"),
     ):
         with pytest.raises(ValueError, match=words):
             agent.verdict(**given)
     assert bl.LinearSampler(bl.Choice(1)).verdict(3.0).sentence == "0 is the only action."
     told = "Without a window no winner is named."
     assert str(agent.verdict()).endswith(told)
+
+
+def test_an_outcome_outside_of_the_range_is_said_in_every_verdict():
+    """Also once its decision has left the log, and after the learner was saved."""
+    agent = bl.LinearSampler(bl.Choice(2), floor=1.0)
+    mailer(agent, 5, (0.3, 0.3))
+    told = "An outcome is outside of the stated range: no winner is named."
+    for _ in range(2):
+        found = agent.verdict(1.0, (0.0, 0.5))
+        assert (found.winner, found.difference) == (None, None)
+        assert str(found).endswith(told)
+    assert agent.verdict(1.0, (0.0, 1.0)).difference.exact
+    made = agent.decide(now=5.0)
+    agent.observe([bl.Reward(made, 7.0)], now=5.0)
+    last = [agent.decide(now=6.0).number for _ in range(100)][-1]
+    for number in range(last + 1):
+        agent.forget(number)
+    assert agent._rows.base > made.number  # it has left the log
+    for one in (agent, saving.from_bytes(saving.to_bytes(agent), "bytes")):
+        assert str(one.verdict(1.0, (0.0, 1.0))).endswith(told)
+    assert told not in str(agent.verdict(1.0, (0.0, 9.0)))
+
+
+def test_decisions_without_known_probabilities_are_not_said_to_be_young():
+    """Those of a log, and those that another process made."""
+    agent = bl.LinearSampler(bl.Choice(2), floor=1.0)
+    agent.reserve(50)
+    for number in range(50):
+        agent.note(number, None, number % 2, 0.5, now=0.0)
+        agent.observe([bl.Reward(number, float(number % 2))], now=9.0)
+    found = agent.verdict(1.0, (0.0, 1.0))
+    assert found.leader == "1"
+    assert str(found).endswith("No decision with known probabilities is final yet.")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda log: follow(Contest(2), log, None), "window must be the age .*, got None"),
+        (lambda log: follow(Contest(2), bl.evaluation.DecisionLog([0, 1], None, [1.0, 0.0]), 0.0),
+         "log must have the propensities that were played, got estimated ones"),
+        (lambda log: Contest(1), "lines must be a whole number of at least 2, got 1"),
+        (lambda log: bl.evaluation.DecisionLog([0, 1], [0.5] * 2, [1.0] * 2, decided=[2.0, 1.0]),
+         "decided must never fall, got 1 too late"),
+        (lambda log: follow(seen_more(log), log, 0.0),
+         "log must begin with the 3 decisions seen, got 2"),
+    ],
+    ids=["no window", "no propensities", "one action", "out of order", "another log"],
+)  # fmt: skip
+def test_bad_logs_get_one_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(bl.evaluation.DecisionLog([0, 1], [0.5, 0.5], [1.0, 0.0]))
+
+
+def seen_more(log):
+    contest = Contest(2)
+    contest.extend([0, 1, 0], [0.5] * 3, [1.0, 0.0, 1.0])
+    return contest
 
 
 def test_propensities_that_were_estimated_prove_nothing():

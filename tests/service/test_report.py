@@ -1,8 +1,13 @@
 """The report for people: its words, and its numbers, which equal sums by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import belated as bl
+from belated.config.part import part
+from belated.service.config import LearnerConfig
 from serving import SHOP, InProcess, config
 
 MAIL = {
@@ -28,6 +33,36 @@ def played(client, n, rng, pays):
     ]
     client.post(f"{BASE}/feedback/batch", json={"records": records})
     return made
+
+
+def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock):
+    """Window, range and level are those of the library; an outcome outside is no error."""
+    terms = {"window": 600.0, "range": [0.0, 3.0], "level": 0.8}
+    mail = {"name": "mail", "actions": ["plain", "question"], **terms}
+    table = config(tmp_path, learners=[mail | {"agent": {"kind": "linear_sampler", "floor": 1.0}}])
+    with InProcess(table) as client:
+        made = client.post(f"{BASE}/decide/batch", json={"decisions": [{}] * 400}).json()
+        records = [
+            {"episode": one["episode"], "reward": 3.0}
+            for one in made["decisions"]
+            if one["action"] == 1
+        ]
+        client.post(f"{BASE}/feedback/batch", json={"records": records})
+        told = {}
+        for reward in (4.0, 1.0):  # the latter tells the time at which the former is final
+            clock.step(700.0)
+            one = client.post(f"{BASE}/decide", json={}).json()["episode"]
+            client.post(f"{BASE}/feedback", json={"episode": one, "reward": reward})
+            told[reward] = client.get(f"{BASE}/report").json()
+    assert told[4.0]["winner"] == "question"
+    assert "sure at every look (80 %, exact)" in told[4.0]["verdict"]
+    assert told[1.0]["winner"] is None
+    assert "An outcome is outside of the stated range" in told[1.0]["verdict"]
+    sampler = LearnerConfig(name="mail", problem=bl.Choice(2), agent=part("linear_sampler"))
+    with pytest.raises(ValueError, match=r"level must be a finite number at least 0\.5"):
+        replace(sampler, level=2.0)
+    with pytest.raises(ValueError, match="window, range and level must be left out of a learner"):
+        LearnerConfig(name="mail", problem=bl.Problem(2, 2, 1), level=0.9)
 
 
 def test_the_report_counts_what_was_decided_and_what_came(tmp_path):

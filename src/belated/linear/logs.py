@@ -68,8 +68,9 @@ class DecisionLog:
         self.rewards = _column("rewards", rewards, n, largest=reward.LARGEST, missing=True)
         self.clocked = decided is not None
         self.decided = np.arange(float(n)) if decided is None else _column("decided", decided, n)
-        if (np.diff(self.decided) < 0.0).any():
-            raise ValueError("decided must never fall")
+        falls = np.diff(self.decided, prepend=-math.inf) < 0.0
+        if falls.any():
+            raise ValueError(f"decided must never fall, got {self.decided[falls][0]:g} too late")
         came: Bools = ~np.isnan(self.rewards)
         self.came = came
         if reported is None:

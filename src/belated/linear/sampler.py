@@ -39,7 +39,7 @@ from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
 from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
-from belated.verdict import ActionRow, Verdict, varying, verdict
+from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 
 DIAGONAL = 300
 """The number of features above which only the diagonal of the covariance is kept by default."""
@@ -99,7 +99,7 @@ class LinearSampler(Configured):
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
     _policies: Annotated[Floats, Entries("_ models", 0.0, 1.0)]
-    _terms: list[float]  # of the verdict: window, level and range
+    _terms: list[float]  # of the verdict: window, level, range, and 1 if an outcome was outside
     _followed: Count  # decisions that the sequences of the verdict have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
     _past: fit.Sums  # of the decisions that have left the log
@@ -287,9 +287,8 @@ class LinearSampler(Configured):
         place = self._policy_places.get(key)
         if place is not None:
             return place
-        least = shares
-        if not narrow:
-            least = mixed(self, self.floor, np.zeros(len(models)), models).clip(UNPLAYED)
+        none = np.zeros(len(models))
+        least = shares if narrow else mixed(self, self.floor, none, models).clip(UNPLAYED)
         row = every(self.problem, models, least)
         same = np.flatnonzero((self._policies == row).all(axis=1))
         if not len(same):
@@ -496,10 +495,7 @@ class LinearSampler(Configured):
             self._events.pop(number, None)
         gone = rows.gone()
         if gone:
-            try:
-                self._follow()
-            except ValueError:  # outcomes are outside of the range: the next verdict says so
-                self._terms = []
+            self._follow()
             log, old, delays = slice(rows.count), slice(gone), self._past_delays
             weighed = self._weigh(log, self._delays(log, delays)).rows(old)
             self._past, self._past_delays = (
@@ -846,15 +842,18 @@ class LinearSampler(Configured):
         if self._models > 1 and (window is not None or self.silence is None):
             fresh = Contest(self._models, self.problem.width, level=level, range=range)
             terms = [4.0 * LATEST if window is None else window, fresh.level, *(fresh.range or ())]
-            if terms != self._terms:
+            if terms != self._terms[:4]:
                 self._terms, self._followed, self._sequences = terms, 0, np.zeros(0)
             contest = self._follow()
+        newest = self._rows.model[: self._rows.count][-RECENT:]
+        played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
         span = self._span() if self._told else 0.0
         return verdict(
             rows,
             contest,
+            why=OUTSIDE if len(self._terms) > 4 and range is not None else NO_WINDOW,
             level=level,
-            shares=self._allocation(),
+            shares=np.maximum(played, self.floor / self._models),
             pace=self.made / span if span > 0.0 else math.nan,
             window=window or 0.0,
             unit=unit,
@@ -864,11 +863,11 @@ class LinearSampler(Configured):
 
     def _contest(self, terms: list[float]) -> Contest:
         """Fresh sequences."""
-        return Contest(self._models, self.problem.width, level=terms[1], range=terms[2:] or None)
+        return Contest(self._models, self.problem.width, level=terms[1], range=terms[2:4] or None)
 
     def _follow(self) -> Contest | None:
         """Let the sequences take the decisions whose outcomes have become final."""
-        if not self._terms:
+        if len(self._terms) not in (2, 4):
             return None
         contest, rows, window = self._contest(self._terms), self._rows, self._terms[0]
         if len(self._sequences):
@@ -882,22 +881,20 @@ class LinearSampler(Configured):
         came = ((delay >= 0.0) & (delay <= window))[:end]
         told = rows.known[new][:end] >= 0
         kept = new.start + np.flatnonzero(told if self.silence is not None else told & came)
-        outcomes = np.where(came[kept - new.start], rows.outcome[kept], 0.0)
+        outcomes = np.where(came[kept - new.start], rows.outcome[kept], 0.0) + (self.silence or 0.0)
+        low, high = contest.range or (-math.inf, math.inf)
+        if ((outcomes < low) | (outcomes > high)).any():
+            self._terms = [*self._terms, 1.0]  # so that all verdicts with this range say so
+            return None
         contest.extend(
             rows.model[kept],
             rows.probability[kept],
-            outcomes + (self.silence or 0.0),
+            outcomes,
             rows.x[kept],
             least=self._policies[rows.known[kept]],
         )
         self._followed, self._sequences = rows.base + new.start + end, contest.state()
         return contest
-
-    def _allocation(self) -> Floats:
-        """About which share of the decisions plays each action at present, (A,)."""
-        newest = self._rows.model[: self._rows.count][-RECENT:]
-        played: Floats = np.bincount(newest[newest >= 0], minlength=self._models).astype(float)
-        return np.maximum(played / max(len(newest), 1), self.floor / self._models)
 
     def _span(self) -> float:
         """The time since the first call, by the clock."""
@@ -993,7 +990,7 @@ class LinearSampler(Configured):
         self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
         if len(set(self._retired)) == self._models:
             raise ValueError("retired must leave one action that is played")
-        if self._terms:
+        if self._terms and len(self._sequences):
             self._contest(self._terms).restore(self._sequences)
         if rows.known[: rows.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")

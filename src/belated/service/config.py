@@ -100,6 +100,7 @@ class LearnerConfig:
         window: of decisions, the seconds after which an outcome is final, for the verdict; by
             default the deadline with its grace.
         range: of decisions, the smallest and the largest possible outcome, for an exact verdict.
+        level: of decisions, the confidence level of the verdict.
         note: a line for the page.
         timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
         limit: the deadline and the grace together, after which an episode is closed.
@@ -121,6 +122,7 @@ class LearnerConfig:
     holdout: float | None = None
     window: float | None = None
     range: tuple[float, float] | None = None
+    level: float = 0.95
     note: str | None = None
     timed: bool = field(init=False)
     deadline: float | None = field(init=False)
@@ -190,9 +192,9 @@ class LearnerConfig:
         if self.default is not None:
             checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
         checks.real("window", self.window or 0.0, 0.0)
-        checks.fix(self, "range", Contest(2, range=self.range).range)
-        if not self.decides and (self.window, self.range) != (None, None):
-            raise ValueError("window and range must be left out of a learner with states")
+        checks.fix(self, "range", Contest(2, range=self.range, level=self.level).range)
+        if not self.decides and (self.window, self.range, self.level) != (None, None, 0.95):
+            raise ValueError("window, range and level must be left out of a learner with states")
 
     @property
     def decides(self) -> bool:

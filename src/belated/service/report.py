@@ -300,9 +300,8 @@ def look(session: Session) -> AgentSummary:
     if hasattr(agent, "overview"):
         seen = agent.overview()
         chances = seen.probabilities if len(seen.probabilities) else None
-        limit = config.limit if config.timed else None
-        window = limit if config.window is None else config.window
-        found = agent.verdict(window, config.range, time="seconds")
+        window = config.window if config.window is not None or not config.timed else config.limit
+        found = agent.verdict(window, config.range, config.level, time="seconds")
     elif problem.horizon == 1 and problem.states is not None:
         twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
