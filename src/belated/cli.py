@@ -10,19 +10,17 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
+from rich.table import Table
 
 from belated.core import checks
 from belated.interrupts import deferred
 from belated.service.commands import COMMANDS, Whole
-
-if TYPE_CHECKING:
-    from belated.lab.spec import Experiment
-    from belated.lab.tables import Table
 
 app = App(
     name="belated",
@@ -84,6 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _lab(module: str) -> Any:
+    """A module of the lab, imported by the commands that need it."""
+    return import_module(f"belated.lab.{module}")
+
+
+def _results(directory: Path, *experiment: Any) -> Any:
+    """The results in a directory."""
+    return _lab("results").Results(directory, *experiment)
+
+
 def _complain(message: str) -> int:
     err.print(f"belated: {message}", style="red")
     return 2
@@ -92,13 +100,9 @@ def _complain(message: str) -> int:
 @app.command(name="list")
 def list_() -> None:
     """List the experiments that can be run by name."""
-    from rich.table import Table  # noqa: PLC0415
-
-    from belated.lab.toml import EXPERIMENTS, named  # noqa: PLC0415
-
     table = Table("name", "what it is", "runs", box=None, pad_edge=False)
-    for name in EXPERIMENTS:
-        experiment = named(name)
+    for name in _lab("toml").EXPERIMENTS:
+        experiment = _lab("toml").named(name)
         table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
     out.print(table)
     out.print(
@@ -137,11 +141,7 @@ def run(
         only: An agent to run now, leaving the others for another time; may be given again.
     """
     with deferred():
-        from joblib import cpu_count  # noqa: PLC0415
-
-        from belated.lab.run import execute  # noqa: PLC0415
-        from belated.lab.sweep import slug  # noqa: PLC0415
-
+        execute, cores = _lab("run").execute, import_module("joblib").cpu_count()
     found, source = _find(experiment)
     given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
     changes: dict[str, Any] = {key: n for key, n in given.items() if n is not None}
@@ -150,9 +150,9 @@ def run(
     elif not source and (seeds or found.seeds) < found.seeds:
         changes["about"] = ""  # it may be a conclusion from more seeds
     chosen = _changed(found, changes, case)
-    directory = out_dir or Path("out") / slug(chosen.name)
+    directory = out_dir or Path("out") / _lab("sweep").slug(chosen.name)
     if jobs is None:
-        jobs = 1 if engine == "here" else cpu_count()
+        jobs = 1 if engine == "here" else cores
     before, done, failed = execute(
         chosen, directory, jobs=jobs, engine=engine, source=source, only=only
     )
@@ -164,11 +164,8 @@ def run(
         err.print(f"Failed: {_runs(len(failed))}; see {directory / 'failed'}.")
         if before + done == 0:
             return 1
-    from belated.lab import plot, report, sweep  # noqa: PLC0415
-    from belated.lab.results import Results  # noqa: PLC0415
-
-    results = Results(directory, chosen)
-    drawings = plot.draw(results)
+    results = _results(directory, chosen)
+    drawings = _lab("plot").draw(results)
     shown = [results.table()]
     if results.choices:
         shown.insert(0, results.table("selected"))
@@ -177,11 +174,11 @@ def run(
     for table in shown:
         _print(table)
     if chosen.select is not None:
-        out.print(sweep.sentence(chosen))
+        out.print(_lab("sweep").sentence(chosen))
     for warning in results.warnings:
         out.print(warning, style="bold red")
-    plot.save(directory, drawings, ("png", "svg"))
-    report.write(results, drawings)
+    _lab("plot").save(directory, drawings, ("png", "svg"))
+    _lab("report").write(results, drawings)
     out.print(f"figures: {directory / 'figures'}")
     out.print(f"report: {directory / 'report.html'}")
     return 1 if failed else 0
@@ -219,13 +216,10 @@ def plot_(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
         directory: Where `belated run` put the results.
         look: How figures are drawn.
     """
-    from belated.lab import plot  # noqa: PLC0415
-    from belated.lab.results import Results  # noqa: PLC0415
-
+    plot = _lab("plot")
     forms = [checks.choice("--format", form.strip(), plot.FORMS) for form in look.form.split(",")]
     given = plot.Look(look.width, not look.no_title, look.block, look.on, look.regret)
-    drawings = plot.draw(Results(directory), given)
-    for path in plot.save(directory, drawings, forms):
+    for path in plot.save(directory, plot.draw(_results(directory), given), forms):
         out.print(str(path))
 
 
@@ -236,10 +230,7 @@ def report_(directory: Path, /) -> None:
     Args:
         directory: Where `belated run` put the results.
     """
-    from belated.lab.results import Results  # noqa: PLC0415
-
-    path = Results(directory).report()
-    out.print(str(path))
+    out.print(str(_results(directory).report()))
 
 
 @app.command(name="table")
@@ -264,12 +255,10 @@ def table_(
         regret: hindsight, means, dynamic (against the best policy of every episode) or 'so far'
             (against the best fixed policy of the episodes up to each).
     """
-    from belated.lab.results import Results  # noqa: PLC0415
-    from belated.lab.tables import FORMS  # noqa: PLC0415
-
-    checks.choice("--format", form, FORMS)
-    found = Results(directory).table(which, baseline=baseline, on=on, regret=regret)
-    sys.stdout.write(FORMS[form](found))
+    forms = _lab("tables").FORMS
+    checks.choice("--format", form, forms)
+    found = _results(directory).table(which, baseline=baseline, on=on, regret=regret)
+    sys.stdout.write(forms[form](found))
 
 
 @app.command(name="kinds")
@@ -279,10 +268,8 @@ def kinds_(name: str | None = None, /) -> None:
     Args:
         name: A kind, to print its full description.
     """
-    from belated import lab  # noqa: F401, PLC0415 - it adds kinds of its own
-    from belated.config.listing import all_kinds  # noqa: PLC0415
-
-    found = list(all_kinds())
+    import_module("belated.lab")  # it adds kinds of its own
+    found = list(import_module("belated.config.listing").all_kinds())
     if name is not None:
         checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
     before = ""
@@ -305,26 +292,19 @@ def show(experiment: str, /) -> None:
     Args:
         experiment: A name from `belated list`, or a TOML file.
     """
-    from belated.lab import toml  # noqa: PLC0415
-
     found, source = _find(experiment)
     given = found if source else dataclasses.replace(found, title="", about="")
-    sys.stdout.write(toml.dumps(given))
+    sys.stdout.write(_lab("toml").dumps(given))
 
 
-def _find(name: str) -> tuple[Experiment, str]:
+def _find(name: str) -> tuple[Any, str]:
     """An experiment, and the file that it was read from, if any."""
-    from belated.lab import toml  # noqa: PLC0415
-    from belated.lab.toml import named  # noqa: PLC0415
-
     if name.endswith(".toml") or os.sep in name or Path(name).is_file():
-        return toml.read(Path(name)), name
-    return named(name), ""
+        return _lab("toml").read(Path(name)), name
+    return _lab("toml").named(name), ""
 
 
-def _changed(
-    experiment: Experiment, changes: dict[str, Any], cases: Sequence[str] | None
-) -> Experiment:
+def _changed(experiment: Any, changes: dict[str, Any], cases: Sequence[str] | None) -> Any:
     """The experiment with other numbers, and with these of its cases only."""
     if cases is not None:
         names = [case.name for case in experiment.cases]
@@ -348,7 +328,7 @@ def _changed(
     return dataclasses.replace(experiment, **changes)
 
 
-def _print(table: Table) -> None:
+def _print(table: Any) -> None:
     out.print(f"{table}\n", crop=False)
 
 

@@ -71,13 +71,11 @@ class Best:
     def each(self) -> Floats:
         """(K,) the smallest expected cost of every single episode."""
         found = np.zeros(self.episodes)
-        last: Floats | None = None
+        last = np.zeros(0)
         for k in range(self.episodes):
             costs = self.at(k)
-            if last is not None and (costs is last or np.array_equal(costs, last)):
-                found[k] = found[k - 1]
-            else:
-                found[k] = best_policy(self.world.mdp, costs)[1]
+            same = np.array_equal(costs, last)
+            found[k] = found[k - 1] if same else best_policy(self.world.mdp, costs)[1]
             last = costs
         return found
 

@@ -92,13 +92,6 @@ def time(now: object) -> None:
         real("now", now, -math.inf)
 
 
-def threshold(name: str, value: object) -> float:
-    """A number of at least 0, or infinity."""
-    if isinstance(value, float | np.floating) and value == math.inf:
-        return math.inf
-    return real(name, value, 0.0)
-
-
 def fix(item: object, name: str, value: object) -> None:
     """Set a field of a frozen dataclass while it is being made."""
     object.__setattr__(item, name, value)

@@ -1,12 +1,21 @@
 """The protocols of agents, records and problems.
 
 The core knows neither states nor features. It asks a record for its facts, and a problem whether a
-record is valid and what an episode is still waiting for.
+record is valid and what an episode is still waiting for. A record is feedback on an episode, with
+
+    episode          the number of the episode
+    at               when it arrived, by the caller's clock; None without a clock
+    is_outcome       whether it reports the outcome, and not what was done
+    partial          whether it is a piece of a record that an `Inbox` assembles
+    part             the part of the episode that it reports, as a word or a step
+    facts()          what it reports, by key: values that can be compared and written as JSON
+    renumbered(n)    a copy for another episode
+    dated(at)        a copy that arrived at this time, unless it has a time of arrival already
 """
 
 import math
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -19,42 +28,6 @@ PATHS = ("late", "at once")
 """When paths arrive: with the outcome, or at the end of their episode."""
 Key = str | int
 """Names one fact about an episode: a step, an event, or a word such as "path"."""
-
-
-class Record(Protocol):
-    """Feedback on an episode.
-
-    Attributes:
-        episode: the number of the episode.
-        at: when it arrived, by the caller's clock; None without a clock.
-        is_outcome: whether it reports the outcome, and not what was done.
-        partial: whether it is a piece of a record that an `Inbox` assembles.
-        part: the part of the episode that it reports, as a word or a step.
-    """
-
-    is_outcome: ClassVar[bool]
-    partial: ClassVar[bool]
-
-    @property
-    def episode(self) -> int:
-        """The number of the episode."""
-
-    @property
-    def at(self) -> float | None:
-        """When it arrived."""
-
-    @property
-    def part(self) -> Key:
-        """The part of the episode that it reports."""
-
-    def facts(self) -> Mapping[Key, Any]:
-        """What it reports, by key: values that can be compared and written as JSON."""
-
-    def renumbered(self, episode: int) -> Self:
-        """A copy of the record for another episode."""
-
-    def dated(self, at: float | None) -> Self:
-        """A copy that arrived at this time, unless the record has a time of arrival already."""
 
 
 class Problem(Protocol):

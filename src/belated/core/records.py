@@ -1,7 +1,7 @@
 """Episodes, the decisions that a caller makes in them, and rewards as costs.
 
 Records of feedback depend on the kind of problem: `belated.tabular.records` has paths and costs.
-Their common protocol is `contract.Record`.
+`contract` says what they have in common.
 """
 
 import math
@@ -291,9 +291,10 @@ class Scale:
         if not isinstance(value, tuple | list) or len(value) != 2:
             raise ValueError(f"{name} must be (low, high), got {checks.show(value)}")
         low, high = (checks.real(name, bound, -math.inf) for bound in value)
-        if not low < high or math.isinf(high - low):
-            shown = checks.show(value)
-            raise ValueError(f"{name} must be (low, high) with low < high, got {shown}")
+        if not 0.0 < high - low < math.inf:
+            raise ValueError(
+                f"{name} must be (low, high) with low < high, got {checks.show(value)}"
+            )
         return cls(low, high, checks.flag("clip", clip))
 
     def costs(self, name: str, rewards: Any) -> Floats:
@@ -301,11 +302,8 @@ class Scale:
         array = np.asarray(rewards, dtype=np.float64)
         wrong = ~np.isfinite(array) if self.clip else ~((array >= self.low) & (array <= self.high))
         if wrong.any():
-            allowed = f"lie in [{self.low:g}, {self.high:g}]"
-            if self.clip:
-                allowed = "be finite"
-            first = np.atleast_1d(array)[np.atleast_1d(wrong)][0]
-            raise ValueError(f"{name} must {allowed}, got {first:g}")
+            allowed = "be finite" if self.clip else f"lie in [{self.low:g}, {self.high:g}]"
+            raise ValueError(f"{name} must {allowed}, got {array[wrong].flat[0]:g}")
         costs: Floats = np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
         return costs
 

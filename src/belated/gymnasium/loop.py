@@ -19,7 +19,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayModel, missing_feedback, of_episodes
-from belated.core.records import Episode
+from belated.core.records import Episode, Scale
 from belated.simulation import Progress, check_steps, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.tabular.records import Costs, Trajectory
@@ -160,11 +160,8 @@ def _rewards(
     if isinstance(rewards, Rewards):
         return rewards
     if rewards is not None:
-        if not (isinstance(rewards, tuple | list) and len(rewards) == 2):
-            raise ValueError(f"rewards must be (low, high), got {checks.show(rewards)}")
-        low = checks.real("rewards[0]", rewards[0], -np.finfo(float).max)
-        high = checks.real("rewards[1]", rewards[1], low)
-        return Rewards(min(0.0, low), max(0.0, high))
+        given = Scale.of("rewards", rewards)
+        return Rewards(min(0.0, given.low), max(0.0, given.high))
     try:
         return table_rewards(env)
     except ValueError:

@@ -54,10 +54,10 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        threshold = checks.threshold("threshold", threshold)
-        self.threshold = self.longest_delay = (
-            threshold if threshold == math.inf else math.floor(threshold)
-        )
+        self.threshold: float = math.inf
+        if threshold != math.inf:
+            self.threshold = math.floor(checks.real("threshold", threshold, 0.0))
+        self.longest_delay = self.threshold
         self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
