@@ -9,7 +9,7 @@ import pytest
 import belated as bl
 from belated import config as kinds
 from belated.config import scenes
-from belated.config.part import read, table
+from belated.config.part import plain, read
 from belated.config.registry import Registry, check, make
 from belated.lab import RunBrief, part, toml
 from belated.lab.spec import Experiment, Learner
@@ -199,7 +199,7 @@ def test_a_part_may_hold_a_list_of_parts():
     made = read("update", {"kind": "all", "members": ["one", {"kind": "one", "weight": 2.0}]})
     check("update", made, registry)
     assert make("update", made, registry, "told") == (("told", 1.0), ("told", 2.0))
-    assert table(made)["members"] == ("one", {"kind": "one", "weight": 2.0})
+    assert plain(made)["members"] == ("one", {"kind": "one", "weight": 2.0})
     wrong = read("update", {"kind": "all", "members": ["one", {"kind": "onne"}]})
     with pytest.raises(ValueError, match=r"update\.members\[1\]\.kind must be .*'one'"):
         check("update", wrong, registry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal, cast
@@ -18,7 +18,7 @@ import numpy as np
 
 from belated import names
 from belated.advice import recommend
-from belated.config.briefing import ASKED, TUNES, RunBrief
+from belated.config.briefing import TUNES, RunBrief, number, numbers
 from belated.config.part import Part
 from belated.config.registry import Inner, Maker, Registry, by_name
 from belated.core import checks
@@ -42,28 +42,6 @@ UNTUNED = Parameters(1.0, 1.0, 1.0)
 """A placeholder for tuned parameters until the setting of the agent is known."""
 
 
-def _number(told: RunBrief, name: str, value: Any) -> Any:
-    """A parameter, with a number in place of a word."""
-    return told.said(name, value) if isinstance(value, str) and name in ASKED else value
-
-
-def _numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters with numbers for words; `scale` is a factor on a tuned learning rate."""
-    found = {name: _number(told, name, value) for name, value in values.items()}
-    if isinstance(values.get("learning_rate"), str):
-        found["learning_rate"] *= checks.real("scale", values.get("scale", 1.0), 0.0, above=True)
-    return found
-
-
-def _kind(described: Maker, function: Maker, parameters: Iterable[inspect.Parameter]) -> Maker:
-    """A function of a `RunBrief` with these parameters, with the description of another."""
-    told = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
-    given = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
-    function.__signature__ = inspect.Signature([told, *given])  # type: ignore[attr-defined]
-    function.__doc__ = (inspect.getdoc(described) or "").partition("\n\nExample:")[0]
-    return function
-
-
 def known(told: RunBrief, /) -> Any:
     """The true transitions."""
     return told.transitions
@@ -78,23 +56,11 @@ def weighted(told: RunBrief, /, exploration: float | None = None) -> Weighted:
     return Weighted(exploration=tuned if exploration is None else exploration)
 
 
-def _part_kind(part: type) -> Maker:
-    def made(told: RunBrief, /, **given: Any) -> Any:
-        return part(**_numbers(told, given))
-
-    return _kind(part, made, inspect.signature(part).parameters.values())
-
-
-def _parts(*makers: Maker) -> Registry:
-    found = by_name(*makers).items()
-    return Registry({name: _part_kind(m) if isinstance(m, type) else m for name, m in found})
-
-
 PARTS = {
-    "transitions": _parts(known, Confidence, Bonus),
-    "costs": _parts(Revealed, weighted, Averaged),
-    "update": _parts(Softmax, RegretMatching),
-    "explore": _parts(FewVisits),
+    "transitions": Registry(by_name(known, Confidence, Bonus)),
+    "costs": Registry(by_name(Revealed, weighted, Averaged)),
+    "update": Registry(by_name(Softmax, RegretMatching)),
+    "explore": Registry(by_name(FewVisits)),
 }
 """The parts of agents by argument. Each kind takes the arguments of its class."""
 CHANGED: dict[str, dict[str, Any]] = {
@@ -126,7 +92,7 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
 
     def made(told: RunBrief, /, **given: Any) -> Any:
         values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
-        largest = [_number(told, p.name, values.pop(p.name)) for p in extra]
+        largest = [number(told, p.name, values.pop(p.name)) for p in extra]
         printed = largest and largest[0] is not None
         if values.get("costs", "given") is None:
             values["costs"] = _inner("costs", COSTS[told.information])
@@ -145,7 +111,11 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
             raise ValueError("max_delay must be left out if learning_rate is a number")
         return _made(agent, told, values)
 
-    return _kind(agent, made, parameters)
+    first = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
+    named = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    made.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+    made.__doc__ = inspect.getdoc(agent)
+    return made
 
 
 def _inner(name: str, default: Any) -> Any:
@@ -159,7 +129,7 @@ def _inner(name: str, default: Any) -> Any:
 def _made(agent: Maker, told: RunBrief, values: Mapping[str, Any]) -> Any:
     """Call the constructor; in a service, agents for decisions know only their problem."""
     given = {name: v(told) if isinstance(v, Inner) else v for name, v in values.items()}
-    return agent(getattr(told, "problem", told), **_numbers(told, given))
+    return agent(getattr(told, "problem", told), **numbers(told, given))
 
 
 def lazy(told: RunBrief, /, agent: Inner, alpha: float) -> Agent:
@@ -169,7 +139,7 @@ def lazy(told: RunBrief, /, agent: Inner, alpha: float) -> Agent:
 
 def parallel(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Parallel`: copies that take turns, each tuned for its share of episodes."""
-    copies = 1 + checks.integer("max_delay", _number(told, "max_delay", max_delay), 0)
+    copies = 1 + checks.integer("max_delay", number(told, "max_delay", max_delay), 0)
     share = told.undelayed(math.ceil(told.episodes / copies))
     return Parallel(lambda: agent(share), copies - 1)
 
@@ -181,7 +151,7 @@ def bold(told: RunBrief, /, agent: Inner) -> Agent:
 
 def pipeline(told: RunBrief, /, agent: Inner, max_delay: int | str = "realised") -> Agent:
     """`belated.wrappers.Pipeline`: feedback is held back until it has the largest delay."""
-    largest = checks.integer("max_delay", _number(told, "max_delay", max_delay), 0)
+    largest = checks.integer("max_delay", number(told, "max_delay", max_delay), 0)
     equal = replace(told, delays=np.full(told.episodes, largest, dtype=np.int64))
     return Pipeline(agent(equal), largest, paths=told.paths)
 
@@ -207,7 +177,7 @@ def doubling_ftrl(told: RunBrief, /, agent: Inner, totals: Literal["known"] | No
 
     totals: K and D may be "known"; otherwise they are doubled too.
     """
-    return DoublingFTRL(cast(DelayedFTRL, agent(told)), totals=_number(told, "totals", totals))
+    return DoublingFTRL(cast(DelayedFTRL, agent(told)), totals=number(told, "totals", totals))
 
 
 def recommended(
@@ -248,7 +218,3 @@ AGENTS = Registry(
 )
 DECIDERS = Registry(_of_room(names.AGENTS, "linear"))
 """Agents for decisions with features."""
-COPIES = ("bold", "parallel")
-"""Kinds whose agents inside learn without delays."""
-RESTARTS = ("doubling", "doubling_ftrl")
-"""Kinds that replace the learning rate and the exploration of the agent inside."""

@@ -1,11 +1,12 @@
 """What an agent of a run may know, and the words by which a file requests it.
 
 A word in place of a number requests what only the simulator knows, such as `episodes = "known"` or
-`max_delay = "realised"`. The report of an experiment lists the agents that requested something.
+`max_delay = "realised"`. The report of an experiment shows what every agent requested.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,18 +18,15 @@ from belated.core.contract import Information
 from belated.core.delays import total_delay
 from belated.tabular.tuning import Parameters
 
-TUNED = "the number of episodes and the total delay, from which its parameters are tuned"
 WORDS = {
-    ("episodes", "known"): "the number of episodes",
-    ("max_delay", "realised"): "the largest delay of the run, which nobody knows beforehand",
-    ("max_delay", "tuned"): TUNED,
-    ("learning_rate", "tuned"): TUNED,
-    ("exploration", "tuned"): TUNED,
-    ("threshold", "tuned"): TUNED,
-    ("totals", "known"): TUNED,
+    "episodes": ("known",),
+    "exploration": ("tuned",),
+    "learning_rate": ("tuned",),
+    "max_delay": ("realised", "tuned"),
+    "threshold": ("tuned",),
+    "totals": ("known",),
 }
-"""What an agent gets to know, by parameter and word."""
-ASKED = {name for name, _ in WORDS}
+"""The words that a parameter takes in place of a number."""
 TUNES = ("learning_rate", "tuned")
 """With this word an agent is tuned by its own row of `belated.tuning`, for K and D of the run."""
 
@@ -76,8 +74,7 @@ class RunBrief:
         The realised largest delay is at most K - 1: later feedback does not arrive within the run.
         A tuned largest delay is the threshold of skipping, the largest delay that is used.
         """
-        allowed = [known for parameter, known in WORDS if parameter == name]
-        checks.choice(f"{name} (if not a number)", word, allowed)
+        checks.choice(f"{name} (if not a number)", word, WORDS[name])
         if word == "realised":
             return int(min(self._drawn("the largest delay").max(), self.episodes - 1))
         if word == "known":
@@ -96,3 +93,16 @@ class RunBrief:
     def undelayed(self, episodes: int) -> RunBrief:
         """The same for a learner of this many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
+
+
+def number(told: RunBrief, name: str, value: Any) -> Any:
+    """A parameter, with a number in place of a word."""
+    return told.said(name, value) if isinstance(value, str) and name in WORDS else value
+
+
+def numbers(told: RunBrief, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with numbers for words; `scale` is a factor on a tuned learning rate."""
+    found = {name: number(told, name, value) for name, value in values.items()}
+    if isinstance(values.get("learning_rate"), str):
+        found["learning_rate"] *= checks.real("scale", values.get("scale", 1.0), 0.0, above=True)
+    return found

@@ -29,7 +29,7 @@ def all_kinds() -> Iterator[tuple[str, str, str, list[str]]]:
     """
     for section, registry in SECTIONS.items():
         for name, maker in registry.kinds.items():
-            about = inspect.getdoc(maker) or "No description."
+            about = (inspect.getdoc(maker) or "No description.").partition("\n\nExample:")[0]
             yield section, name, about, [_parameter(item) for item in accepted(maker).values()]
 
 

@@ -78,7 +78,7 @@ def read(key: str, value: object) -> Part:
     A kind alone, or a function, is a part without parameters. `key` is the place of the table in
     the file.
     """
-    made = as_part(value if isinstance(value, Part) else frozen(value))
+    made = as_part(frozen(value))
     if not isinstance(made, Part):
         raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
     return made
@@ -91,15 +91,10 @@ def as_part(value: Any) -> Any:
     return Part(value) if isinstance(value, str) else value
 
 
-def table(made: Part) -> dict[str, Any]:
-    """The table that describes a part; the inverse of `read`."""
-    return {"kind": made.kind, **{name: plain(value) for name, value in made.parameters}}
-
-
 def plain(value: Any) -> Any:
-    """A parameter in the form of a specification; the inverse of `frozen`."""
+    """A part or a parameter in the form of a specification; the inverse of `frozen`."""
     if isinstance(value, Part):
-        return table(value)
+        return {"kind": value.kind, **{name: plain(item) for name, item in value.parameters}}
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
+from belated.config.briefing import numbers
 from belated.config.part import MARK, Part, as_part
 from belated.core import checks
 from belated.names import kind as kind_of
@@ -29,7 +30,8 @@ class Registry:
 
     Attributes:
         kinds: the function or class of each name. The objects that the lab passes are
-            positional-only arguments; a class takes none of them.
+            positional-only arguments; a class, a part of agents, gets none of them, but numbers in
+            place of words.
         same: parameters that are parts of this registry again.
         others: parameters that are parts of other registries.
         waits: whether parts inside are passed as an `Inner` instead of being built first.
@@ -68,35 +70,27 @@ def check(key: str, made: object, registry: Registry) -> None:
 
     A `module:function` is not imported here, so that results can be read without it.
     """
-    for place, one, kinds in nested(key, made, registry):
-        if not isinstance(one, Part):
-            raise ValueError(f"{place} must be a table with a kind, got {checks.show(one)}")
-        if not one.own:
-            if one.kind == "":
-                raise ValueError(f"{join(place, 'kind')} is required: one of {quoted(kinds.kinds)}")
-            checks.choice(join(place, "kind"), one.kind, kinds.kinds)
-            _check_parameters(place, one, kinds.kinds[one.kind])
-        for name, value, inside in inside_of(one, kinds):
-            if inside is None and isinstance(value, Part):
-                given = checks.show(value)
-                raise ValueError(f"{join(place, name)} must be a plain value, got {given}")
+    if isinstance(made, tuple):
+        for i, item in enumerate(made):
+            check(f"{key}[{i}]", item, registry)
+        return
+    if not isinstance(made, Part):
+        raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
+    if made.kind == "":
+        raise ValueError(f"{join(key, 'kind')} is required: one of {quoted(registry.kinds)}")
+    if not made.own:
+        checks.choice(join(key, "kind"), made.kind, registry.kinds)
+        _check_parameters(key, made, registry.kinds[made.kind])
+    for name, value, inside in inside_of(made, registry):
+        if inside is not None:
+            check(join(key, name), value, inside)
+        elif isinstance(value, Part):
+            raise ValueError(f"{join(key, name)} must be a plain value, got {checks.show(value)}")
 
 
 def join(key: str, name: str) -> str:
     """The key of a parameter of the part with this key; an agent of a file has none."""
     return f"{key}.{name}" if key else name
-
-
-def nested(key: str, value: Any, registry: Registry) -> Iterator[tuple[str, Any, Registry]]:
-    """A part and all parts inside, outer ones first, each with its key and its registry."""
-    if isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from nested(f"{key}[{i}]", item, registry)
-        return
-    yield key, value, registry
-    for name, item, inside in inside_of(value, registry) if isinstance(value, Part) else ():
-        if inside is not None:
-            yield from nested(join(key, name), item, inside)
 
 
 def inside_of(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry | None]]:
@@ -177,7 +171,7 @@ class PartError(ValueError):
     """A part could not be made; the message starts with its key in the file."""
 
 
-def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
+def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
     """Call the function of a checked part with the given objects and the part's parameters.
 
     Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
@@ -203,6 +197,8 @@ def make(key: str, made: Part, registry: Registry, *given: object) -> Any:
         for name, value, inside in inside_of(made, registry)
     }
     try:
+        if isinstance(maker, type) and not made.own:  # a part of an agent, without words
+            values = numbers(given[0], values)
         return maker(*handed, **values)
     except PartError:  # raised by a part inside, with its own key
         raise

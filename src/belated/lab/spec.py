@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import Part, plain, read, table
+from belated.config.part import Part, plain, read
 from belated.config.registry import check, structured
 from belated.core import checks
 from belated.core.contract import PATHS, Information
@@ -276,7 +276,7 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`."""
     result = _given(experiment)
     result["agents"] = [
-        {"name": learner.name, **table(learner.agent), **_given(learner, "agent")}
+        {"name": learner.name, **plain(learner.agent), **_given(learner, "agent")}
         for learner in experiment.agents
     ]
     result["cases"] = [_given(case) for case in experiment.cases]

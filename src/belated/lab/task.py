@@ -31,7 +31,7 @@ import polars as pl
 
 from belated import config as kinds
 from belated.config.briefing import RunBrief
-from belated.config.part import Part, as_part, table
+from belated.config.part import Part, as_part, plain
 from belated.config.registry import Registry, accepted, make
 from belated.core import checks
 from belated.core.arrays import Ints
@@ -244,7 +244,7 @@ def _watched(agent: Agent, found: dict[int, str], episodes: range) -> Iterator[i
 def parameters(experiment: Experiment, task: Task) -> str:
     """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    given = table(learner.agent) | {
+    given = plain(learner.agent) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }
