@@ -40,6 +40,16 @@ def test_one_feedback_is_a_short_walk():
     assert 10 <= len(files) <= walk.FEEDBACK, files
 
 
+@pytest.mark.slow
+def test_the_demo_walks_no_further_than_before():
+    """All of it in one process: the command, the lab, and the agents that the demo compares."""
+    pytest.importorskip("joblib")
+    files = walk.demo()
+    assert len(files) <= walk.DEMO, files
+    own = [file for file in files if file.startswith(("cli", "lab/", "config/"))]
+    assert 10 <= len(own) <= walk.COMMAND, own
+
+
 @pytest.mark.long
 def test_the_page_names_the_files_of_both_walks():
     told = section("One feedback over HTTP") + section("One episode of the recommended agent")

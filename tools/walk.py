@@ -1,4 +1,4 @@
-"""Count the files of the package that one bandit episode and one HTTP feedback run through.
+"""Count the files of the package that an episode, a feedback over HTTP and the demo run through.
 
     python tools/walk.py
 
@@ -7,10 +7,12 @@ imported and compiled. CONTRIBUTING.md describes both walks; a test keeps them s
 """
 
 import asyncio
+import io
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +23,8 @@ import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
 EPISODE, FEEDBACK = 12, 12
-"""The most files that a walk may run through."""
+DEMO, COMMAND = 59, 17
+"""The most files that a walk may run through; of the demo, in all and of command line and lab."""
 
 
 class Walk:
@@ -68,6 +71,23 @@ def bandit_episode() -> list[str]:
 def http_feedback() -> list[str]:
     """The walk of the outcome of one decision: from the request to what the learner has learned."""
     return _walked(lambda walk: asyncio.run(_served(walk)))
+
+
+def demo() -> list[str]:
+    """The walk of `belated run demo` in this process, with a few episodes."""
+    from belated import cli  # noqa: PLC0415 - the lab is an extra
+
+    def command() -> None:
+        with tempfile.TemporaryDirectory() as directory, redirect_stdout(io.StringIO()):
+            few = ["--engine", "here", "--episodes", "20", "--seeds", "1", "--out", directory]
+            assert cli.main(["run", "demo", *few]) == 0
+
+    def twice(walk: Walk) -> None:
+        for walk.recording in (False, True):
+            command()
+        walk.recording = False
+
+    return _walked(twice)
 
 
 def _thrice(walk: Walk, play: Callable[[], object]) -> None:
@@ -125,5 +145,6 @@ def _walked(run: Callable[[Walk], object]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for name, walked in (("episode", bandit_episode()), ("HTTP feedback", http_feedback())):
-        print(f"one {name}: {len(walked)} files", *walked, sep="\n  ")
+    for walk in (bandit_episode, http_feedback, demo):
+        walked = walk()
+        print(f"{walk.__name__}: {len(walked)} files", *walked, sep="\n  ")
