@@ -1,4 +1,4 @@
-"""Worlds of decisions from real data: labels of scikit-learn, and flights from New York."""
+"""Worlds of decisions from real data: labels, flights from New York, and a randomised trial."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from belated import NEVER, Choice
+from belated import NEVER, Choice, LinearSampler, Reward
 from belated.core import checks
-from belated.core.arrays import Floats
+from belated.core.arrays import Bools, Floats, Ints
 from belated.environments import DecisionWorld, Visits
 
 LATE = 15.0
@@ -76,6 +76,58 @@ def landings(origin: Literal["EWR", "JFK", "LGA"] = "JFK") -> DecisionWorld:
 
     problem = Choice(actions=["on time", "late"], features=features.shape[1])
     return DecisionWorld(problem, draw, silence=None)
+
+
+YEARS = 730.0
+"""The days within which an event counts in the trial."""
+BASELINE = ("age", "karnof", "cd40", "symptom", "str2")
+
+
+@lru_cache(maxsize=1)
+def trial() -> tuple[Ints, Floats, Floats]:
+    """ACTG 175: arms (n,), days until AIDS, death or a fall of CD4 cells (n,), features (n, 5).
+
+    2,139 patients in four arms drawn at random (Hammer et al. 1996), from the file of the package
+    lifelines 0.30.3 (`pip install --no-deps lifelines`: it asks for an older pandas); days are
+    infinite without an event in two years.
+    """
+    found = importlib.util.find_spec("lifelines")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("trial needs lifelines: pip install --no-deps lifelines")
+    path = Path(next(iter(found.submodule_search_locations))) / "datasets" / "ACTG175.csv"
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    names = ("arms", "days", "cens", *BASELINE)
+    arms, days, event, *given = (np.array([float(row[name]) for row in rows]) for name in names)
+    x = np.column_stack([(column - column.mean()) / column.std() for column in given])
+    return arms.astype(int), np.where((event == 1.0) & (days <= YEARS), days, np.inf), x
+
+
+def replayed(agent: LinearSampler, seed: int) -> tuple[Ints, Bools]:
+    """Arms and events of the patients whom an agent would have given the arm that they got.
+
+    One patient enters a day, in an order drawn from the seed; the others are passed over. The arm
+    was drawn with equal chances whatever the patient, so the share of events is unbiased for what
+    the agent would have caused (Li, Chu, Langford & Wang 2011). An event has the reward -1.
+    """
+    arms, days, x = trial()
+    rng, due, played, had = np.random.default_rng(seed), list[tuple[float, Reward]](), [], []
+    for day, k in enumerate(rng.permutation(len(arms))):
+        now, seen = float(day), x[k] if agent.problem.width else None
+        agent.observe([reward for at, reward in due if at <= now], now=now)
+        due = [(at, reward) for at, reward in due if at > now]
+        shares = agent.model().probabilities(0, seen, None)
+        arm = int(rng.choice(len(shares), p=shares / shares.sum()))
+        if arm != arms[k]:
+            continue
+        number = agent.begun
+        agent.reserve(number + 1)
+        agent.note(number, seen, arm, float(shares[arm]), now)
+        if np.isfinite(days[k]):
+            due.append((now + days[k], Reward(number, -1.0)))
+        played.append(arm)
+        had.append(np.isfinite(days[k]))
+    return np.array(played), np.array(had)
 
 
 @lru_cache(maxsize=3)
