@@ -200,7 +200,7 @@ def test_killed_processes_are_replaced_and_nothing_acknowledged_is_lost(
             return [address for (address,) in db.execute("SELECT address FROM belated.drivers")]
 
     load = Load(rng, LIMIT, lambda: Anywhere(servers, rng), workers=4)
-    audit = Audit(read)
+    audit = Audit(read, leased=["mail"])
     driving, took = 0, []
 
     async def replace(i):

@@ -167,33 +167,32 @@ class Learner:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                session = self._restored()
+                if not self._rehearsed:
+                    rehearse(self.config.fresh())
+                    self._rehearsed = True
+                tables = self._open(not self._opened, can_share(self.config))
+                with contextlib.closing(tables):
+                    self.session = opened(tables, self.config, self.limits)
+                    self._note_opened(self.session)
+                    self._serve(self.session)
             except Exception as error:
-                self._note_failure("cannot be opened", error)
-            else:
-                self._serve_until_failure(session)
+                what = "cannot be opened" if self.session is None else "is closed"
+                self._note_failure(what, error)
+            self.session = None
+            self._give_up("the learner was closed")
             self._stopping.wait(RETRY)
 
-    def _restored(self) -> Session:
-        """Open the tables and restore the learner."""
-        if not self._rehearsed:
-            rehearse(self.config.fresh())
-            self._rehearsed = True
-        db = self._open(not self._opened, can_share(self.config))
-        try:
-            session = opened(db, self.config, self.limits)
-        except BaseException:
-            db.close()
-            raise
+    def _note_opened(self, session: Session) -> None:
+        """Write to the log how the learner runs; clients hear the rest of it after it has ended."""
+        self.why, self._told = "", SEE_LOG
         if isinstance(session, Decider):
+            self._told = str(session.db.taken)
             logger.info("learner %s: decides here; another process learns", self.name)
-            self._told, self.why = str(db.taken), ""
-            return session
+            return
         again = " again" if self._opened else ""
         level = logging.WARNING if self._opened else logging.INFO
         logger.log(level, "learner %s: open%s at request %d", self.name, again, session.runner.seq)
-        self._opened, self._address, self.why = True, None, ""
-        return session
+        self._opened, self._address = True, None
 
     def _note_failure(self, what: str, error: Exception) -> None:
         """Write to the log, once, why the learner does not run."""
@@ -206,18 +205,6 @@ class Learner:
             logger.error("learner %s %s: %s", self.name, what, why, exc_info=not expected)
         self._address = error.address if isinstance(error, Taken) else None
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
-
-    def _serve_until_failure(self, session: Session) -> None:
-        self.session = session
-        try:
-            self._serve(session)
-        except Exception as error:
-            self._note_failure("is closed", error)
-        finally:
-            self.session, self._told = None, SEE_LOG
-            with contextlib.suppress(Exception):
-                session.db.close()
-            self._give_up("the learner was closed")
 
     def _serve(self, session: Session) -> None:
         while not session.tend():

@@ -142,6 +142,16 @@ class Tables:
 
     def __init__(self) -> None:
         self._open = contextlib.ExitStack()
+        try:
+            self._connect()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError | self._error):
+                raise self._failure(error) from None
+            raise
+
+    def _connect(self) -> None:
+        raise NotImplementedError
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """The rows that a statement returns; `?` stands for a value."""
@@ -222,29 +232,22 @@ class SQLiteTables(Tables):
     _error = sqlite3.Error
 
     def __init__(self, path: Path, *, create: bool = True, lock: bool = True) -> None:
-        super().__init__()
-        self._path = path
+        self._path, self._locks = path, lock
         if not create and not path.exists():
             raise StorageError(
                 f"{path} was deleted while the learner was open; put it back, or restart the "
                 "server to begin anew"
             )
-        mode = "rw" if lock else "ro"
-        address = f"file:{quote(str(path.resolve()))}?mode={mode}"
-        with contextlib.ExitStack() as opened:
-            try:
-                if lock:
-                    opened.callback(os.close, _locked(path))
-                self._db = sqlite3.connect(
-                    address, uri=True, isolation_level=None, check_same_thread=False
-                )
-                opened.callback(self._db.close)
-                if lock:
-                    self._prepare()
-            except (sqlite3.Error, OSError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise StorageError(f"{path}: {why}") from None
-            self._open = opened.pop_all()
+        super().__init__()
+
+    def _connect(self) -> None:
+        if self._locks:
+            self._open.callback(os.close, _locked(self._path))
+        address = f"file:{quote(str(self._path.resolve()))}?mode={'rw' if self._locks else 'ro'}"
+        self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+        self._open.callback(self._db.close)
+        if self._locks:
+            self._prepare()
 
     def _prepare(self) -> None:
         db = self._db
@@ -274,7 +277,7 @@ class SQLiteTables(Tables):
         return SQLiteTables(self._path, lock=False)
 
     def _line(self, error: Exception) -> str:
-        return f"{self._path}: {error}"
+        return f"{self._path}: {getattr(error, 'strerror', None) or error}"
 
     def check(self) -> None:
         """See `Tables`: a commit to a file without a name would be lost."""
@@ -324,24 +327,21 @@ class PostgresTables(Tables):
     ) -> None:
         import psycopg  # noqa: PLC0415 - only learners in PostgreSQL need it
 
+        self._url, self._psycopg, self._error = url, psycopg, psycopg.Error
+        self._learner, self._address, self._joins = learner, address, joins
         super().__init__()
-        self._url = url
-        self._error = psycopg.Error
-        self._busy = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+
+    def _connect(self) -> None:
         try:
-            self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
-        except psycopg.Error as error:
+            self._db = self._psycopg.connect(self._url, autocommit=True, connect_timeout=PATIENCE)
+        except self._error as error:
             raise StorageError(f"the database does not answer: {self._line(error)}") from None
         self._open.callback(self._db.close)
-        try:
-            self.all("SET search_path TO belated")
-            if learner is not None:
-                self._claim(learner, address, joins)
-        except BaseException:
-            self.close()
-            raise
+        self.all("SET search_path TO belated")
+        if self._learner is not None:
+            self._claim(self._learner)
 
-    def _claim(self, learner: str, address: str | None, joins: bool) -> None:
+    def _claim(self, learner: str) -> None:
         self.all("SET synchronous_commit = on")
         self.all(f"SET idle_in_transaction_session_timeout = '{STANDSTILL}s'")
         with self.transaction():
@@ -358,7 +358,7 @@ class PostgresTables(Tables):
         if self.all("SELECT pg_try_advisory_lock(?)", lock_of(learner)) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
             self.taken = Taken("another process drives it", found[0][0] if found else None)
-            if not joins:
+            if not self._joins:
                 raise self.taken
             self.all(f"SET lock_timeout = {SHORT}")
             return
@@ -366,7 +366,7 @@ class PostgresTables(Tables):
             "INSERT INTO drivers VALUES (?, ?) "
             "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
             learner,
-            address,
+            self._address,
         )
 
     def _another(self) -> Tables:
@@ -379,8 +379,9 @@ class PostgresTables(Tables):
         return _placed(statement)
 
     def _failure(self, error: Exception) -> StorageError:
-        kind = Busy if isinstance(error, self._busy) else StorageError
-        return kind(self._line(error))
+        errors = self._psycopg.errors
+        busy = isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected)
+        return (Busy if busy else StorageError)(self._line(error))
 
 
 @functools.lru_cache(maxsize=1000)
