@@ -136,15 +136,13 @@ class InformedTwin:
         return policy
 
     def next_value(self, h, s, a, V, pend):
-        """The mean next value; an unvisited state has the value 0."""
+        """The mean next value; an unknown state has the value 0."""
         if self.known is not None:
             return self.known[h, s, a] @ V
         n = self.counts(h)[s, a]
         if not n.any():
             return V.mean() * pend / (1 + pend)
-        everywhere = self.n.sum((0, 2, 3)) > 0
-        new = 0.0 if everywhere.all() else 0.01
-        p = (n + 0.05 / len(V)) / (n.sum() + 0.05 + new)
+        p = (n + 0.05 / len(V)) / (n.sum() + 0.05 + 0.02)
         return p @ V
 
     def reach(self, policy):

