@@ -1,6 +1,5 @@
 """Learning from delayed feedback."""
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -59,17 +58,7 @@ __version__ = "0.3.0"
 __all__ = sorted([*TOP, *MODULES])  # noqa: PLE0605
 
 
-def _register() -> None:
-    """Make the environments known to Gymnasium, if it has been imported."""
-    if sys.modules.get("gymnasium") is not None:
-        import_module("belated.gymnasium")
-
-
-_register()
-
-
 def __getattr__(name: str) -> object:
-    _register()
     if name in TOP:
         value: object = getattr(import_module(f"belated.{TOP[name]}"), name)
     else:

@@ -352,9 +352,6 @@ LATE = {
     "model": lambda: late(bl.delays.geometric(2), seed=4),
     "array": lambda: late([1] * 30),
     "trace": lambda: late(bl.delays.trace([0, 1, 2] * 10)),
-    "by name": lambda: gymnasium.make(
-        "belated/LateRewards-v0", env="CartPole-v1", delays=bl.delays.fixed(1)
-    ),
     "inside a time limit": lambda: gymnasium.wrappers.TimeLimit(late([1] * 30), 4),
     "with statistics": lambda: gymnasium.wrappers.RecordEpisodeStatistics(late([1] * 30)),
     "around statistics": lambda: bl.gymnasium.LateRewards(
@@ -451,63 +448,6 @@ def test_a_time_limit_outside_ends_the_episode_at_the_reset():
     assert env.step(0)[3]
     _, info = env.reset()
     assert [late.episode for late in info["late_rewards"]] == [0]
-
-
-FIND = "\nassert gymnasium.spec(name).id == 'belated/LateRewards-v0'"
-MAKE = """
-env = gymnasium.make(name, env="FrozenLake-v1", delays=[0, 0], is_slippery=False)
-assert env.reset(seed=0)[1]["episode_number"] == 0
-"""
-ORDERS = {
-    "gymnasium first": "import gymnasium, belated; name = 'belated/LateRewards-v0'" + FIND,
-    "belated first, then used": """
-import belated as bl
-import gymnasium
-name = "belated/LateRewards-v0"
-assert name not in gymnasium.registry
-try:
-    gymnasium.make(name)
-except gymnasium.error.NamespaceNotFound as error:
-    assert "belated not found" in str(error), error
-else:
-    raise SystemExit("no error")
-bl.delays
-"""
-    + FIND,
-    "the package imports gymnasium": """
-from belated import delays
-import belated.gymnasium
-import gymnasium
-gymnasium.register_envs(belated)
-name = "belated/LateRewards-v0"
-"""
-    + FIND,
-    "by the part before the colon": """
-import gymnasium
-name = "belated.gymnasium:belated/LateRewards-v0"
-"""
-    + MAKE,
-}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.long
-def test_gymnasium_finds_the_name_in_a_fresh_interpreter(order):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ORDERS[order]],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.filterwarnings(*EXPECTED)
-def test_every_registered_name_passes_the_check_of_gymnasium():
-    names = [name for name in gymnasium.registry if name.startswith("belated/")]
-    assert names == ["belated/LateRewards-v0"]
-    for name in names:
-        for inner in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4"):
-            env = gymnasium.make(name, env=inner, delays=bl.delays.geometric(1))
-            check_env(env, skip_render_check=True)
 
 
 def test_without_gymnasium_the_rest_works_and_the_message_says_what_to_install():

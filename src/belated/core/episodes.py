@@ -367,11 +367,6 @@ class Ledger(Episodes[Memory]):
         self.policy = None
         self._recent = deque(maxlen=RECENT if information == "bandit" else 1)
 
-    @property
-    def unsettled(self) -> int:
-        """Episodes begun, neither settled nor forgotten."""
-        return sum(not entry.settled for entry in self)
-
     def open_episode(self, memory: Memory, policy: Floats) -> Episode:
         """Open the next episode, and return it with a policy that the caller owns.
 
@@ -507,7 +502,7 @@ class Ledger(Episodes[Memory]):
         return {
             "begun": self.begun,
             "open": len(self),
-            "used": self.begun - self.unsettled - self.forgotten,
+            "used": self.begun - self.forgotten - sum(not entry.settled for entry in self),
             "forgotten": self.forgotten,
             "overdue": sum(not entry.settled for entry in past),
             "visits": self._paths * self._problem.horizon,

@@ -387,10 +387,8 @@ class _Thaw:
                 raise ValueError(f"{name} must be {len(inner)} values, got {len(items)}")
             news = fresh or [None] * len(inner)
             return tuple(map(self._read, [name] * len(inner), inner, items, news))
-        news = list(fresh or ())
-        if len(news) != len(items) or not isinstance(news[0] if news else None, np.ndarray):
-            news = [news[0] if news else None] * len(items)
-        made = (self._element(name, inner[0], *both) for both in zip(items, news, strict=True))
+        first = next(iter(fresh or ()), None)
+        made = (self._element(name, inner[0], item, first) for item in items)
         return deque(made, getattr(fresh, "maxlen", None)) if kind is deque else kind(made)
 
     def _element(self, name: str, hint: Any, saved: Tree, first: Any) -> Any:

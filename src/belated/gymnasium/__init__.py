@@ -1,12 +1,9 @@
 """Gymnasium environments in the feedback loop, and with late rewards.
 
 `loop` plays environments whose probabilities are unknown, and `wrapper` delays the rewards for
-learners of other libraries. Importing this package imports Gymnasium, if it is installed, and
-registers `belated/LateRewards-v0`. `import belated` registers it only if Gymnasium has been
-imported already.
+learners of other libraries.
 """
 
-import contextlib
 import importlib
 from typing import TYPE_CHECKING
 
@@ -14,15 +11,6 @@ if TYPE_CHECKING:
     from belated.gymnasium.loop import GymRun as GymRun
     from belated.gymnasium.loop import gym_loop as gym_loop
     from belated.gymnasium.wrapper import LateRewards as LateRewards
-
-NAME = "belated/LateRewards-v0"
-"""The id of `belated.gymnasium.LateRewards` in Gymnasium."""
-
-with contextlib.suppress(ImportError):
-    import gymnasium
-
-    if NAME not in gymnasium.registry:
-        gymnasium.register(NAME, entry_point="belated.gymnasium.wrapper:made")
 
 
 def __getattr__(name: str) -> object:

@@ -117,13 +117,3 @@ class LateRewards(
 
     def _told(self, info: dict[str, Any], due: tuple[LateReward, ...]) -> dict[str, Any]:
         return {**info, "late_rewards": due, "episode_number": self._episode}
-
-
-def made(
-    env: str, delays: DelayModel | Ints, delays_seed: int = 0, **options: Any
-) -> gymnasium.Env[Any, Any]:
-    """The environment of `gymnasium.make("belated/LateRewards-v0", env=..., delays=...)`.
-
-    env: the id of an environment. options: passed to it, e.g. `render_mode`.
-    """
-    return LateRewards(gymnasium.make(env, **options), delays, delays_seed)
