@@ -3,7 +3,7 @@
 One learner, from a request to its agent:
 
     gate        limits and tokens, before a request is read; run limits its head
-    app         HTTP: one table of operations, which openapi describes
+    app         HTTP: one table of operations, from which OpenAPI is made
     wire        the JSON of requests, records and answers, and refusals
     learner     one learner and its thread: groups of requests, each in one transaction
     session     what each request reads and writes

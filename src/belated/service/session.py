@@ -625,9 +625,9 @@ class Session:
         if not state.exists:
             return told, []
         rows = self._rows(state, record, happened, status, place)
-        if status == "taken" and self.problem.one_outcome:
-            told.awaited = self._awaited(state, rows) or msgspec.UNSET
         self._hear(state, rows)
+        if status == "taken" and self.problem.one_outcome:
+            told.awaited = self._awaited(state) or msgspec.UNSET
         return told, rows
 
     def _rows(
@@ -675,10 +675,9 @@ class Session:
         fixed = (self.now, happened, status, self._upcoming, place)
         return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
 
-    def _awaited(self, state: EpisodeState, rows: Sequence[OutcomeRow] = ()) -> Any:
+    def _awaited(self, state: EpisodeState) -> Any:
         """What an episode needs before the agent can learn from it: words and steps."""
-        known = {**state.known(used=True), **{row.key: 0 for row in rows}}
-        needs = self._needs_path(state)
+        known, needs = state.known(used=True), self._needs_path(state)
         return self.problem.awaited(known, self.config.information, uses_paths=needs)
 
     def _needs_path(self, state: EpisodeState) -> bool:
@@ -821,15 +820,15 @@ class Session:
 
 def _check_same(one: Asked, _: int, observation: str, allowed: str, *rest: Any) -> None:
     """Raise `Refusal` if a key was used for something else."""
-    differs = None
     if rest[-1] is not None or observation is None:
         differs = "an episode that was begun without a decision"
     elif json.loads(observation) != one.observation:
         differs = f"other {one.field}"
     elif json.loads(allowed) != one.among:
         differs = "other among"
-    if differs is not None:
-        raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
+    else:
+        return
+    raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
 
 
 def _contradiction(state: EpisodeState, record: Any, horizon: int) -> tuple[str, str] | None:
