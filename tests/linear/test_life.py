@@ -219,10 +219,10 @@ def test_the_scale_of_numbers_stays_after_the_first():
     scaling = unscaled(bl.Features(a="number"))
     rng = np.random.default_rng(0)
     for value in rng.normal(40.0, 10.0, 100):
-        scaling.note(np.array([value]))
+        scaling.note([np.array([value])])
     before = scaling.scaled(np.array([50.0]))
     for value in rng.normal(400.0, 10.0, 100):
-        scaling.note(np.array([value]))
+        scaling.note([np.array([value])])
     assert scaling.scaled(np.array([50.0])).tolist() == before.tolist()
     assert before[0] == pytest.approx(1.0, abs=0.3)
 

@@ -821,3 +821,20 @@ def test_a_million_pending_decisions_take_at_most_200_megabytes():
     assert agent.diagnostics()["open"] == 6001
     assert 1e6 * told_last / 6001 <= 200e6
     assert told_last - told == pytest.approx(held_last - held, rel=0.1)
+
+
+def test_many_features_are_no_change():
+    """Nothing changes in 700 decisions with 100 features; young rows were once mistaken for it.
+
+    In-sample predictions of old decisions found a change in all of these runs.
+    """
+    for seed in (0, 3):
+        world = bl.environments.conversions(features=100, rate=0.1, seed=seed)
+        agent, line = bl.recommend(world.problem), bl.DelayLine()
+        visits = world.visits(700, np.random.default_rng([seed, 0]))
+        late = np.random.default_rng([seed, 1]).geometric(1 / 51, 700) - 1
+        for k in range(700):
+            outcome = visits.outcomes[k, agent.decide(visits.at(k)).action]
+            line.push([bl.Reward(k, 1.0)] if outcome else [], int(late[k]))
+            agent.observe(line.release(k))
+        assert agent.diagnostics()["changed_at"] == -1

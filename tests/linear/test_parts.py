@@ -313,6 +313,33 @@ def posterior(logs, count):
     return odds.sum() / (1.0 + odds.sum()), np.searchsorted(np.cumsum(odds), 0.5 * odds.sum())
 
 
+def test_predictions_are_made_without_the_outcome_that_they_predict():
+    """Those of as many regressions, each without one decision, and the sum of their squares."""
+    M, width = 2, 3
+    x, models, mass, total, y = sample(5, M, width, 25)
+    models[3], mass[3], total[3] = -1, 0.0, 0.0  # has not acted
+    weighed = fit.Weighed(x, models, mass, total, 0.0 * y, y, np.ones(25))
+    level = fit.Level(np.ones(4), np.ones(4), 2.0, 0.3, 0.9, 2.0, False)
+    prior = level.prior(M)._replace(weight=fit.FIXED)
+    fitted, _ = fit.regress(*summed(*weighed[:4], M), prior)
+    said = fit.predictions(x, models, fitted.theta, fitted.constant)
+    left, squares = fit._left_out(weighed, said, np.linalg.inv(fitted.precision))
+    for k in range(25):
+        kept = np.arange(25) != k
+        other, _ = fit.regress(*summed(x[kept], models[kept], mass[kept], total[kept], M), prior)
+        want = fit.predictions(x[k : k + 1], models[k : k + 1], other.theta, other.constant)[0]
+        assert left.x[k, 0] == pytest.approx(want, rel=1e-5)
+        if k != 3:
+            spread = x_form(x[k], other.precision[models[k]])
+            assert left.mass[k] == pytest.approx(mass[k] / (1.0 + mass[k] * spread))
+            assert squares[k] == pytest.approx(left.mass[k] * (y[k] - want) ** 2)
+
+
+def x_form(x, precision):
+    z = np.append(x, 1.0)
+    return z @ np.linalg.inv(precision) @ z
+
+
 @pytest.mark.parametrize(("seed", "step"), [(0, 0.0), (1, 1.5), (2, 2.5), (3, -2.5)])
 @pytest.mark.parametrize(("width", "gone"), [(0, 0), (2, 0), (40, 0), (0, 25), (2, 25)])
 def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, width, gone):
@@ -334,7 +361,10 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     X, T, P, m, pseudo, D = own, np.zeros(M * p), 2.0 * np.eye(M * p), 0.5, fit.PSEUDO, 2.0
     D = D * np.eye(M * p)
     if width > fit.WIDE:
-        X = design(said[:, None] - fitted.constant, models, M, True)
+        covariance = np.linalg.inv(fitted.precision) / np.outer(scale, scale)
+        left, squares = fit._left_out(weighed, said, covariance)
+        s2 = (squares.sum() + 2.0) / (mass.sum() + 2.0)
+        X, mass = design(left.x - fitted.constant, models, M, True), left.mass
         slopes = 2.0 * (fitted.theta**2).sum(1)
         P = D = np.diag(np.array([[slope, 2.0] for slope in slopes]).ravel())
         T, m, pseudo = np.tile([1.0, 0.0], M), fitted.constant, 1e12

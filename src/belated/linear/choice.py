@@ -61,9 +61,8 @@ class Choice(Configured):
     @property
     def width(self) -> int:
         """The number of features of a decision, or of each available action."""
-        if isinstance(self.features, Features):
-            return self.features.width
-        return self.features or 0
+        given = self.features
+        return given.width if isinstance(given, Features) else given or 0
 
     @property
     def shared(self) -> bool:
@@ -150,14 +149,12 @@ class Choice(Configured):
 
     def matrix(self, observations: Iterable[object]) -> Floats:
         """Features (n, width) of decisions in the order in which they were made."""
-        scaling = unscaled(self.features)
-        found = []
+        scaling, found = unscaled(self.features), [np.zeros((0, self.width))]
         for x in observations:
             rows, raw = self.rows(x if self.width else None, scaling)
-            for numbers in raw:
-                scaling.note(numbers)
-            found.append(rows[0])
-        return np.array(found, dtype=np.float64).reshape(-1, self.width)
+            scaling.note(raw)
+            found.append(rows)
+        return np.concatenate(found)
 
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
         """The available actions, in order; among: the actions that the caller allows."""

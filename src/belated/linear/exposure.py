@@ -36,14 +36,9 @@ EDGES = 64
 """The number of edges: the last one is 3 * 2^30 units of time."""
 
 
-def unit_edges() -> Floats:
-    """0, 1, 2, 3, 4, 6, 8, 12, ...: shape (E,)."""
-    octaves = 2.0 ** np.arange(1, EDGES)
-    steps = np.sort(np.concatenate([octaves, 1.5 * octaves]))
-    return np.concatenate([[0.0, 1.0], steps])[:EDGES]
-
-
-UNIT_EDGES = unit_edges()
+OCTAVES = 2.0 ** np.arange(1, EDGES)
+UNIT_EDGES = np.sort(np.concatenate([[0.0, 1.0], OCTAVES, 1.5 * OCTAVES]))[:EDGES]
+"""0, 1, 2, 3, 4, 6, 8, 12, ..."""
 
 
 class Delays(Learned):
@@ -88,9 +83,7 @@ class Delays(Learned):
 
     def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
         """F of decisions of these models at these ages, in units; 0 below 0, and for model -1."""
-        exposed: Floats = np.zeros(len(ages))
-        expose(models, ages, share, self.first, self.last, exposed)
-        return exposed
+        return expose(models, ages, share, self.first, self.last)
 
 
 @njit(cache=True)
@@ -118,10 +111,9 @@ def count(
 
 
 @njit(cache=True)
-def expose(
-    models: Indices, ages: Floats, share: Floats, first: Floats, last: Floats, exposed: Floats
-) -> None:
-    """Write the exposures of decisions to an array (n,)."""
+def expose(models: Indices, ages: Floats, share: Floats, first: Floats, last: Floats) -> Floats:
+    """The exposures of decisions, (n,)."""
+    exposed = np.zeros(len(ages))
     for k in range(len(models)):
         i, age = models[k], ages[k]
         if i < 0 or age < 0.0:
@@ -133,3 +125,4 @@ def expose(
             start = max(UNIT_EDGES[lower], first[upper] - 1.0)
             part = max(age - start, 0.0) / (last[upper] - start)
         exposed[k] = part * share[i, upper] + (1.0 - part) * share[i, lower]
+    return exposed

@@ -145,11 +145,12 @@ class Scaling:
     mean: Annotated[Floats, Entries("numbers")]
     square: Annotated[Floats, Entries("numbers", 0.0)]
 
-    def note(self, raw: Floats) -> None:
-        """Count the numbers (n,) of a decision; NaN is missing."""
-        if self.vectors < FIRST and len(raw):
-            self.seen, self.mean, self.square = self._with(raw)
-            self.vectors += 1
+    def note(self, raw: list[Floats]) -> None:
+        """Count the numbers (n,) of each vector; NaN is missing."""
+        for numbers in raw[: FIRST - self.vectors]:
+            if len(numbers):
+                self.seen, self.mean, self.square = self._with(numbers)
+                self.vectors += 1
 
     def scaled(self, raw: Floats) -> Floats:
         """Numbers in standard deviations from their mean, with these noted; NaN stays.

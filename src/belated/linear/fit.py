@@ -24,7 +24,8 @@ log begins at its median start, with the prior T = theta_i before it and P^-1 = 
 was known is still the best guess, and what the decisions since then do not say remains as it was.
 The constant of all models is then fixed where every model has its own: it would move them all.
 With more than 8 features the test asks for a change of the predictions alone: of one factor and
-one constant per model.
+one constant per model. Each prediction is made without the outcome that it predicts: otherwise old
+decisions would be predicted better than young ones, which have hardly reported.
 """
 
 from __future__ import annotations
@@ -101,10 +102,8 @@ class Sums(Learned):
         fitted, models, count = part.rows(slice(start, None)), part.models, len(self.plays)
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
+        describe(part.x, models, self.features)
         decided = models >= 0
-        z = np.column_stack([part.x[decided], np.ones(decided.sum())])
-        found = np.stack([z != 0.0, z * z, z], axis=1)
-        self.features[:] = np.concatenate([self.features[None], found]).sum(axis=0)
         mine, reported = models[decided], models[hits]
         self.plays += np.bincount(mine, minlength=count)
         self.exposed += np.bincount(mine, part.exposed[decided], count)
@@ -241,6 +240,20 @@ def accumulate(
                 row, one = asked[i, u], e * z[u]
                 for v in range(u + 1):
                     row[v] += one * z[v]
+
+
+@njit(cache=True)
+def describe(x: Floats, models: Indices, features: Floats) -> None:
+    """Add the decisions to the counts, squares and sums of the features, (3, d)."""
+    width = x.shape[1]
+    for k in range(len(x)):
+        if models[k] >= 0:
+            for u in range(width):
+                value = x[k, u]
+                features[0, u] += value != 0.0
+                features[1, u] += value * value
+                features[2, u] += value
+            features[:, width] += 1.0
 
 
 @njit(cache=True)
@@ -476,7 +489,9 @@ def evidence(
     tails = 0.5 * _tails(log, said)
     jump, scale = np.full(prior.theta.shape, level.ridge), level.whole
     if len(level.scale) > WIDE:
-        log = log._replace(x=said[:, None] - fitted.constant)
+        left, squares = _left_out(log, said, inverse(fitted.precision) / level.square())
+        variance = float(squares.sum() + 2.0 * level.spread) / (float(log.mass.sum()) + 2.0)
+        log = left._replace(x=left.x - fitted.constant)
         slope = level.ridge * (fitted.theta**2).sum(axis=1)
         jump = np.stack([np.maximum(slope, TINY), jump[:, 0]], axis=1)
         scale, flat = np.ones(2), np.tile([1.0, 0.0], (len(jump), 1))
@@ -502,6 +517,36 @@ def evidence(
         return 0.0, 0
     median = int(np.searchsorted(np.cumsum(weights), 0.5 * total))
     return total / (total + math.exp(-top)), at[min(median, len(at) - 1)]
+
+
+def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Weighed, Floats]:
+    """The log with predictions in place of features, and their squared residuals.
+
+    The prediction of a decision is that of the regression without its own outcome, like that of a
+    decision whose outcome is still to come; 1 - w F z'V^-1 z is the weight of its residual.
+    """
+    spread = spreads(log.x, log.models, covariance)
+    weight = 1.0 - log.mass * spread
+    said = said - spread * (log.total - log.mass * said) / weight
+    mass, total = log.mass * weight, log.total * weight
+    squares = total * (log.outcome - 2.0 * said) + mass * said * said
+    return log._replace(x=said[:, None], mass=mass, total=total), squares
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def spreads(x: Floats, models: Indices, covariance: Floats) -> Floats:
+    """Z' C z of every decision, (n,)."""
+    width, p = x.shape[1], covariance.shape[1]
+    z, out = np.ones(p), np.zeros(len(x))
+    for k in range(len(x)):
+        C = covariance[max(models[k], 0)]
+        z[:width] = x[k]
+        for u in range(p):
+            inner = 0.0
+            for v in range(u):
+                inner += C[u, v] * z[v]
+            out[k] += z[u] * (2.0 * inner + C[u, u] * z[u])
+    return out
 
 
 def _from_each(
@@ -543,5 +588,5 @@ def _tails(log: Weighed, said: Floats) -> float:
     """At most 1: the factor of the evidence where outcomes have heavy tails, 3 over kurtosis."""
     taken = (log.exposed > 0.5) | (log.total != 0.0)
     squares = (log.outcome - log.exposed * said)[taken] ** 2
-    fourth = float((squares * squares).sum())
-    return min(1.0, 3.0 * float(squares.sum()) ** 2 / max(len(squares) * fourth, TINY))
+    fourth = len(squares) * float((squares * squares).sum())
+    return min(1.0, 3.0 * float(squares.sum()) ** 2 / max(fourth, TINY))

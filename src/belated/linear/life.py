@@ -86,7 +86,6 @@ def weights(
 ) -> list[Weight]:
     """At most `most` weights; theta, error: (A, d), of which the labels name the first."""
     d = len(labels)
-    found = [(a, u) for a in range(len(actions)) for u in range(d)]
     sure = np.abs(theta[:, :d]) - Z * error[:, :d]
     order = np.argsort(-sure.ravel(), kind="stable")[:most]
     return [
@@ -97,7 +96,7 @@ def weights(
             float(theta[a, u] - Z * error[a, u]),
             float(theta[a, u] + Z * error[a, u]),
         )
-        for a, u in (found[place] for place in order)
+        for a, u in (divmod(place, d) for place in order.tolist())
     ]
 
 
@@ -124,8 +123,7 @@ def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
         return shares
     rng = np.random.default_rng(0)  # a fixed seed, so that results repeat
     draws = mean[active] + error[active] * rng.standard_normal((DRAWS, len(active)))
-    best = np.bincount(draws.argmax(axis=1), minlength=len(active))
-    shares[active] = best / DRAWS
+    shares[active] = np.bincount(draws.argmax(axis=1), minlength=len(active)) / DRAWS
     return shares
 
 

@@ -81,8 +81,7 @@ class DecisionLog:
             raise ValueError("reported must have a time exactly where there is a reward")
         if (self.reported[came] < self.decided[came]).any():
             raise ValueError("reported must not be before decided")
-        last = [*self.decided[-1:], *self.reported[came]]
-        latest = max(last, default=0.0)
+        latest = max([*self.decided[-1:], *self.reported[came]], default=0.0)
         self.until = latest if until is None else checks.real("until", until, latest)
 
     def __len__(self) -> int:

@@ -347,5 +347,4 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
     total = 0.0
     for a in range(n):
         total += out[a]
-    for a in range(n):
-        out[a] /= total
+    out /= total

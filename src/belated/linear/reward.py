@@ -72,17 +72,14 @@ class Reward:
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
-        written: dict[str, Any] = {"episode": self.episode, "reward": self.value}
-        if self.event is not None:
-            written["event"] = self.event
-        if self.at is not None:
-            written["at"] = self.at
-        return written
+        told = {"episode": self.episode, "reward": self.value, "event": self.event, "at": self.at}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 def read(value: object) -> Reward:
     """The reward from the value that `to_json` returned."""
-    allowed = {"episode", "reward", "event", "at"}
-    if not isinstance(value, dict) or not {"episode", "reward"} <= set(value) <= allowed:
+    if not isinstance(value, dict) or not (
+        {"episode", "reward"} <= set(value) <= {"episode", "reward", "event", "at"}
+    ):
         raise FeedbackError(f"a record must have an episode and a reward, got {checks.show(value)}")
     return Reward(value["episode"], value["reward"], value.get("event"), value.get("at"))

@@ -255,8 +255,7 @@ class LinearSampler(Configured):
         self, number: int, rows: Floats, raw: list[Floats], action: int, probability: float
     ) -> None:
         """Write a decision to the log."""
-        for numbers in raw:
-            self._scaling.note(numbers)
+        self._scaling.note(raw)
         row, model = (rows[action], 0) if self.problem.shared else (rows[0], action)
         self._rows.note(number, row, model, probability)
 
@@ -380,7 +379,7 @@ class LinearSampler(Configured):
     def _unit(self) -> float:
         """The unit of ages: the median positive gap between the first calls."""
         gaps = np.diff(self._calls)
-        return float(np.median(gaps[gaps > 0.0])) if (gaps > 0.0).any() else 1.0
+        return float(np.median(gaps[gaps > 0.0])) if gaps.any() else 1.0
 
     # Outcomes
 
@@ -998,12 +997,9 @@ class LinearSampler(Configured):
             raise ValueError("numbers of decisions must be of ones that have begun")
         if len(self._calls) > CALLS:
             raise ValueError("times must be those of the first calls")
-        for number in self._events:
+        for number in (*self._events, *self._acting):
             if not rows.base <= number < rows.end or rows.closed(number):
-                raise ValueError(f"events must be of open decisions, got one of {number}")
-        for number in self._acting:
-            if not rows.base <= number < rows.end:
-                raise ValueError(f"notes must be of decisions in the log, got {number}")
+                raise ValueError(f"events and notes must be of open decisions, got {number}")
 
 
 def _reference(given: object, problem: Choice) -> list[float]:
