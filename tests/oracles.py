@@ -7,8 +7,7 @@ import numpy as np
 
 import belated as bl
 from belated.config import ENVIRONMENTS
-from belated.config.part import part
-from belated.config.registry import with_defaults
+from belated.config.part import part, with_defaults
 from belated.core import tree
 
 

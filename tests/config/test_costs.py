@@ -8,7 +8,7 @@ from benchmarks import scenes
 
 import belated as bl
 from belated import config as kinds
-from belated.config.registry import accepted
+from belated.config.part import accepted
 
 WORLD = bl.environments.random_mdp(states=6, actions=3, horizon=4)
 

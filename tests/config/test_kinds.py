@@ -9,8 +9,7 @@ import pytest
 import belated as bl
 from belated import config as kinds
 from belated.config import scenes
-from belated.config.part import plain, read
-from belated.config.registry import Registry, check, make
+from belated.config.part import Registry, check, make, plain, read
 from belated.lab import RunBrief, part, toml
 from belated.lab.spec import Experiment, Learner
 from belated.lab.task import agent_of, delays_of, rehearse, world_of

@@ -7,7 +7,7 @@ import pytest
 
 import belated as bl
 from belated import config
-from belated.config.registry import accepted
+from belated.config.part import accepted
 from belated.lab import part
 from belated.lab.spec import Learner, Scene
 from belated.lab.task import agent_of, delays_of, perform, world_of

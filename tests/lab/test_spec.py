@@ -100,7 +100,7 @@ MISTAKES = {
     "learning_rate = 0.1": [
         (
             "lerning_rate = 0.1",
-            "agents[0].update.lerning_rate = 0.1: unknown key; 'softmax' takes",
+            "agents[0].update.lerning_rate = 0.1: unknown key; kind 'softmax' takes",
             "did you mean 'learning_rate'?",
         ),
         ("learning_rate = -1", "agents[0].update: learning_rate must be", "at least 0, got -1"),

@@ -19,8 +19,7 @@ import numpy as np
 from belated import names
 from belated.advice import recommend
 from belated.config.briefing import TUNES, RunBrief, number, numbers
-from belated.config.part import Part
-from belated.config.registry import Inner, Maker, Registry, by_name
+from belated.config.part import Inner, Maker, Part, Registry, by_name
 from belated.core import checks
 from belated.core.contract import Agent
 from belated.core.wrappers.parallel import Bold, Parallel

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from belated import config as kinds
-from belated.config.registry import Inner, accepted
+from belated.config.part import Inner, accepted
 
 SECTIONS = {
     "Environments": kinds.ENVIRONMENTS,

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from belated.config.registry import Maker, Registry, by_name
+from belated.config.part import Maker, Registry, by_name
 from belated.core import checks, delays
 from belated.linear import worlds
 from belated.tabular import costs, environments

@@ -13,8 +13,7 @@ from typing import Any
 from rich import progress
 from rich.console import Console
 
-from belated.config.part import Part, read
-from belated.config.registry import structured
+from belated.config.part import Part, read, structured
 from belated.core import checks, files
 from belated.lab import store, task
 from belated.lab.engine import ENGINES, Attempt, outcomes

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import Part, plain, read
-from belated.config.registry import check, structured
+from belated.config.part import Part, check, plain, read, structured
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep

@@ -23,8 +23,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from belated import config as kinds
-from belated.config.part import Part, as_part, frozen, shown
-from belated.config.registry import Registry, accepted, quoted, with_defaults
+from belated.config.part import (
+    Part,
+    Registry,
+    accepted,
+    as_part,
+    frozen,
+    quoted,
+    shown,
+    with_defaults,
+)
 from belated.core import checks
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ import polars as pl
 
 from belated import config as kinds
 from belated.config.briefing import RunBrief
-from belated.config.part import Part, as_part, plain
-from belated.config.registry import Registry, accepted, make
+from belated.config.part import Part, Registry, accepted, as_part, make, plain
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh

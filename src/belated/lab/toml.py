@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tomli_w
 
-from belated.config.registry import imported
+from belated.config.part import imported
 from belated.core import checks
 from belated.lab.spec import Experiment, from_table, to_table
 

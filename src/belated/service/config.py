@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from belated.config import AGENTS, DECIDERS
-from belated.config.part import Part, read
-from belated.config.registry import Registry, check, make, structured
+from belated.config.part import Part, Registry, check, make, read, structured
 from belated.core import checks, saving
 from belated.core.contract import Agent, check_fresh
 from belated.core.records import Scale
