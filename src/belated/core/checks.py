@@ -202,24 +202,20 @@ def in_unit_interval(name: str, array: Floats) -> None:
     least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
     if array.size and not (least(array, axis=None) >= 0.0 and most(array, axis=None) <= 1.0):
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
-        where = ", ".join(str(int(i)) for i in wrong)
-        raise ValueError(f"{name} must be in [0, 1], got {name}[{where}] = {array[tuple(wrong)]}")
+        where = f"{name}[{', '.join(str(int(i)) for i in wrong)}] = " if array.ndim else ""
+        raise ValueError(f"{name} must be in [0, 1], got {where}{array[tuple(wrong)]}")
 
 
 def unit_costs(name: str, value: Floats | float) -> None:
     """Check that costs are in [0, 1]; a number outside may be a reward."""
     array = np.asarray(value, dtype=np.float64)
-    if array.ndim == 0 and not 0.0 <= array <= 1.0:
-        found = f"{name} must be in [0, 1], got {show(value)}"
-    else:
-        try:
-            return in_unit_interval(name, array)
-        except ValueError as error:
-            found = str(error)
-    finite = array[np.isfinite(array)]
-    if finite.size and (finite.max() > 1.0 or finite.min() < 0.0):
-        found += "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
-    raise ValueError(found)
+    try:
+        in_unit_interval(name, array)
+    except ValueError as error:
+        finite = array[np.isfinite(array)]
+        hint = "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
+        outside = ((finite > 1.0) | (finite < 0.0)).any()
+        raise ValueError(f"{error}{hint if outside else ''}") from None
 
 
 def distributions(name: str, array: Floats) -> Floats:
