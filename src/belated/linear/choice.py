@@ -30,6 +30,10 @@ class Choice(Configured):
         features: the number of features of a decision, or `Features`; `None` for no features. With
             `actions`, every action has its own model. Without, features describe the actions: a
             decision passes one row per action, and all actions share one model.
+
+    Attributes:
+        width: the number of features of a decision, or of each available action.
+        shared: whether one model is shared by all actions.
     """
 
     states = None
@@ -53,21 +57,12 @@ class Choice(Configured):
         if features is not None and not isinstance(features, Features):
             features = checks.integer("features", features, 0, MOST_FEATURES)
         self.features: int | Features | None = features
+        self.width = features.width if isinstance(features, Features) else features or 0
+        self.shared = self.actions is None
         if self.actions is None and features is None:
             raise ValueError("one of actions and features must be given, got none of them")
         if self.actions is None and self.width == 0:
             raise ValueError("features must be at least 1 where they describe the actions, got 0")
-
-    @property
-    def width(self) -> int:
-        """The number of features of a decision, or of each available action."""
-        given = self.features
-        return given.width if isinstance(given, Features) else given or 0
-
-    @property
-    def shared(self) -> bool:
-        """Whether one model is shared by all actions."""
-        return self.actions is None
 
     def name(self, action: int) -> str:
         """The name of an action for people."""
