@@ -49,7 +49,7 @@ def maze(rng: np.random.Generator, seed: int) -> Case:
 
 def alternate(rng: np.random.Generator, seed: int) -> Case:
     costs = bl.costs.switching(np.array([[[[0.0, 1.0]]], [[[1.0, 0.0]]]]), every=1)
-    return bl.World(bl.environments.bandit(np.ones(2)).mdp, costs), bl.delays.fixed(1)
+    return bl.World(bl.environments.bandit(np.ones(2)).mdp, costs), bl.delays.fixed(2)
 
 
 Cases = tuple[Callable[[np.random.Generator, int], Case], ...]
@@ -62,7 +62,7 @@ CASES: dict[str, Cases] = {
     ),
     "full": (
         *(practice.noise, practice.river, practice.deep_sea, practice.faint),
-        *(practice.switch, practice.drift, practice.moving_goal, alternate),
+        *(practice.hidden, practice.switch, practice.drift, practice.moving_goal, alternate),
     ),
 }
 
@@ -121,13 +121,10 @@ CHANGES: dict[str, dict[str, dict[str, object]]] = {
     },
     "full": {
         SHIPPED: {},
-        "no penalty": {f"{INFORMED}.TIE_PENALTY": 0.0},
         "no memory 0.8": {f"{INFORMED}.KEEP": (1.0, 0.97)},
         "no memory 0.97": {f"{INFORMED}.KEEP": (1.0, 0.8)},
-        "no bonus of regret matching+": {f"{INFORMED}.BONUS": 0.0},
         "no handicap of regret matching+": {f"{INFORMED}.HANDICAP": 0.0},
         "no regret matching+": {f"{INFORMED}.HANDICAP": 1e9},
-        "scores of both policies kept": {f"{INFORMED}.KEEP_SCORES": 1.0},
         "visited rows do not end": {f"{INFORMED}.NEW": 0.0},
         **BOTH,
     },

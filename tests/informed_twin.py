@@ -175,13 +175,12 @@ class InformedTwin:
         H = self.problem.horizon
         played, matched, planned, said = self.suggested[j]
         values = [self.value(costs, policy) for policy in (matched, planned)]
-        scores = 0.995 * self.log_weights - 2 / H * np.array(values) - (0.2, 0)
+        scores = self.log_weights - 2 / H * np.array(values) - (0.2, 0)
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
         errors = np.array([(costs - mean) ** 2 for mean in said])  # (M, H, S, A)
         cells = costs[: self.steps].size
         self.err = self.err + cells * errors.mean((1, 2, 3))
         self.coins += cells * (said[0] * (1 - said[0])).mean()
-        errors[1:] += 0.002
         self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2, 3))
         self.g = np.maximum(self.g - self.g.max(), FLOOR)
         self.local = self.local - 2 * errors
@@ -198,14 +197,12 @@ class InformedTwin:
         return (self.reach(policy) * policy * costs).sum()
 
     def q(self, costs, policy):
-        """Q of a policy; clipped and with a bonus before the last step if p is unknown."""
+        """Q of a policy; clipped if p is unknown."""
         H, S, A = self.problem.shape
         Q, V = np.zeros((H, S, A)), np.zeros(S)
         for h in reversed(range(H)):
             Q[h] = costs[h] + self.frequencies(h) @ V
             if self.known is None:
-                n = np.maximum(self.counts(h).sum(2), 1)
-                Q[h] -= 0.3 / np.sqrt(n) * (h < H - 1)
                 Q[h] = np.clip(Q[h], 0, H - h)
             V = (policy[h] * Q[h]).sum(1)
         return Q

@@ -10,9 +10,8 @@
            exp(l), without one at the smallest weight, and play that
     5      remember the two policies and the predictions of the memories
     6  when the costs c of an episode have arrived:
-    7      score both policies of that episode: l_i = KEEP_SCORES l_i - RATE (cost per step of pi_i
-           for c, and HANDICAP for regret matching+), shifted so that the largest is 0, and at least
-           LEAST
+    7      score both policies of that episode: l_i = l_i - RATE (cost per step of pi_i for c, and
+           HANDICAP for regret matching+), shifted so that the largest is 0, and at least LEAST
     8      score every memory by its prediction when the episode began, then update it with c
     9      regret matching+ learns from the Q of the policy that was played
 
@@ -53,12 +52,6 @@ from belated.tabular.transitions import Transitions
 
 KEEP = (1.0, 0.97, 0.8)
 """The factor by which each arrival discounts older cost functions, memory by memory."""
-TIE_PENALTY = 0.002
-"""The squared error added for all memories but the slowest, which thus wins ties."""
-BONUS = 0.3
-"""The bonus of the costs that regret matching+ learns from, over sqrt(visits)."""
-KEEP_SCORES = 0.995
-"""The factor by which each arrival discounts the log weights of regret matching+ and the plan."""
 HANDICAP = 0.1
 """The cost per step added for regret matching+, so that it plays only if it is clearly better."""
 NEW = 0.02
@@ -131,7 +124,7 @@ class InformedPlanner(Learner[Suggested]):
         self._keep = np.array(KEEP if changing else KEEP[:1])
         self._model = Model(problem, transitions)
         if transitions is None:
-            self._model = FrequencyModel(problem, BONUS, free=False)
+            self._model = FrequencyModel(problem, 0.0, free=False)
         self._trust = deep_planning.full_trust(self._rows)
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
@@ -223,7 +216,7 @@ class InformedPlanner(Learner[Suggested]):
         H, costs = self.problem.horizon, frozen(entry.costs.values)
         matched, planned = map(versions.whole, (entry.memory.matched, entry.memory.planned))
         values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
-        scores = KEEP_SCORES * self._scores - RATE * (values / H + (HANDICAP, 0.0))
+        scores = self._scores - RATE * (values / H + (HANDICAP, 0.0))
         self._scores = np.maximum(scores - scores.max(), LEAST)
         cells = max(costs.size, self._memories.sums.shape[1])
         if cells > self._memories.sums.shape[1]:  # costs depend on the step from now on
@@ -238,7 +231,7 @@ class InformedPlanner(Learner[Suggested]):
             np.ones(cells),
             np.tile(costs.ravel(), cells // costs.size),
             RATE * math.sqrt(H) / cells,
-            TIE_PENALTY,
+            0.0,
         )
         played = _average(matched, planned, entry.memory.weight)
         self._match.learn(self._matched, Arrival(played, costs, self._model))
