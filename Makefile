@@ -49,13 +49,16 @@ demo: $(LAB)
 serve: $(SERVICE)
 	$(BIN)/belated serve $(SERVE)
 
+# Workers share the cores: threads of BLAS in each of them would wait for one another.
+ALONE = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
 # Two jobs at a time, so that both cores work: kernels compile while packages are installed, and lint runs
 # beside the tests.
 test:
 	$(MAKE) --jobs 2 --keep-going tests lint
 
 tests: $(DEV) kernels collection
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations 10 --durations-min 5
+	$(ALONE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations 10 --durations-min 5
 
 # Kernels are compiled once, before the workers start; each of them would compile its own otherwise.
 kernels: $(CORE)

@@ -72,7 +72,6 @@ def test_threads_get_every_number_once_and_lose_no_record(tmp_path):
     assert agent.begun == THREADS * EACH
     assert agent.open_episodes() == []
     assert agent.agent._model.arrived == THREADS * EACH * 9 // 10
-    assert agent.agent._ledger.unsettled == 0
 
 
 def test_a_call_waits_until_the_one_before_has_ended():
