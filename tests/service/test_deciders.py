@@ -129,42 +129,48 @@ def same_learner(table):
     return stopped.runner.agent
 
 
+STILL_THERE = "SELECT 1 FROM leases JOIN pg_stat_activity ON pid = process"
+"""Leases of connections that the database has not closed yet: it does so after the client."""
+
+
 def test_a_decider_decides_and_reports_as_the_one_that_learns(table, monkeypatch):
     monkeypatch.setattr(decider, "PUBLISHED", 0.0)  # so that no clock decides what is published
-    with (
-        InProcess({**table, "url": "http://first:1"}) as first,
-        InProcess({**table, "url": "http://second:2"}) as second,
-    ):
-        decides(second)
-        books = {}
-        for i in range(60):
-            if i == 30:
-                until(lambda: len(query(table, "SELECT version FROM all_models")) > 1)
-            web = (first, second)[i % 2]
-            made = asked(web, f"k{i}", (i % 3, 1.0))
-            books[f"k{i}"] = tuple(made.json()[n] for n in ("episode", "action", "probability"))
-            other = (second, first)[i % 2]
-            again = asked(other, f"k{i}", (i % 3, 1.0)).json()
-            assert again == {**made.json(), "created": False}
-            assert asked(other, f"k{i}", (9.0, 1.0)).status_code == 409
-            record = {"key": f"k{i}", "reward": float(i % 2)}
-            assert other.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
-            assert web.post(f"{BASE}/feedback", json=record).json()["outcome"] == "duplicate"
-            wrong = web.post(f"{BASE}/feedback", json={**record, "reward": 7.0})
-            assert (wrong.status_code, wrong.json()["outcome"]) == (409, "conflict")
-        for web in (first, second):
-            told = web.post(f"{BASE}/feedback", json={"episode": 10**9, "reward": 1.0})
-            assert told.json()["outcome"] == "unknown"
-            assert asked(web, "bad", (1.0,)).status_code == 422
-            assert asked(web, "bad", among=["nothing"]).json()["field"] == "among"
-        assert second.post(f"{BASE}/feedback/batch", json={"records": []}).status_code == 307
-        told = second.get(f"{BASE}/report")
-        assert (told.status_code, told.headers["location"]) == (307, f"http://first:1{BASE}/report")
-        all_taken(table)
-        status = first.get(BASE).json()
-        assert (status["begun"], status["open"]) == (61, 61)
-        assert first.get(f"{BASE}/report").json()["begun"] == 61
-        assert second.get("/readyz").json() == {"ready": True}
+    with InProcess({**table, "url": "http://first:1"}) as first:
+        with InProcess({**table, "url": "http://second:2"}) as second:
+            decides(second)
+            books = {}
+            for i in range(60):
+                if i == 30:
+                    until(lambda: len(query(table, "SELECT version FROM all_models")) > 1)
+                web = (first, second)[i % 2]
+                made = asked(web, f"k{i}", (i % 3, 1.0))
+                books[f"k{i}"] = tuple(made.json()[n] for n in ("episode", "action", "probability"))
+                other = (second, first)[i % 2]
+                again = asked(other, f"k{i}", (i % 3, 1.0)).json()
+                assert again == {**made.json(), "created": False}
+                assert asked(other, f"k{i}", (9.0, 1.0)).status_code == 409
+                record = {"key": f"k{i}", "reward": float(i % 2)}
+                assert other.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
+                assert web.post(f"{BASE}/feedback", json=record).json()["outcome"] == "duplicate"
+                wrong = web.post(f"{BASE}/feedback", json={**record, "reward": 7.0})
+                assert (wrong.status_code, wrong.json()["outcome"]) == (409, "conflict")
+            for web in (first, second):
+                told = web.post(f"{BASE}/feedback", json={"episode": 10**9, "reward": 1.0})
+                assert told.json()["outcome"] == "unknown"
+                assert asked(web, "bad", (1.0,)).status_code == 422
+                assert asked(web, "bad", among=["nothing"]).json()["field"] == "among"
+            assert second.post(f"{BASE}/feedback/batch", json={"records": []}).status_code == 307
+            told = second.get(f"{BASE}/report")
+            assert (told.status_code, told.headers["location"]) == (
+                307,
+                f"http://first:1{BASE}/report",
+            )
+            all_taken(table)
+            status = first.get(BASE).json()
+            assert (status["begun"], status["open"]) == (61, 61)
+            assert first.get(f"{BASE}/report").json()["begun"] == 61
+            assert second.get("/readyz").json() == {"ready": True}
+        until(lambda: not query(table, STILL_THERE))
     versions = check_probabilities(table)
     assert sum(versions.values()) == 31
     assert len(versions) > 1  # models were renewed in between
