@@ -207,6 +207,14 @@ def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():
     assert run.score_on_means < 0.3
 
 
+def test_a_way_is_not_given_up_once_every_state_was_visited():
+    """RiverSwim under full information; with half of NEW this run stays at the start (0.86)."""
+    world = bl.environments.chain(states=8, horizon=16)
+    agent = bl.recommend(world.problem, information="full", seed=27)
+    run = bl.simulate(world, agent, delays=bl.delays.geometric(15), episodes=400, seed=27)
+    assert run.score_on_means < 0.3
+
+
 def test_the_only_way_to_a_state_is_not_given_up_after_a_few_failures():
     """RiverSwim under full information; without NEW the last state is not found in this run."""
     world = bl.environments.chain(states=11, horizon=20)
