@@ -15,7 +15,7 @@ BUDGETS = {
     "lab": (1745, 20, 7.49),
     "service": (3136, 47, 6.06),
     "config": (435, 5, 6.24),
-    "stale and gymnasium": (482, 8, 6.4),
+    "stale and gymnasium": (430, 7, 6.4),
     "top": (1023, 7, 5.84),
     "evaluation": (450, 6, 8.36),
 }

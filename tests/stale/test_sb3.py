@@ -113,8 +113,7 @@ def test_one_late_update_is_ppo_with_anchor_and_weight(correction):
         **{**SETTINGS, "n_epochs": 1, "batch_size": 128},
     )  # fmt: skip
     model.learn(2 * 128)
-    (rollout,) = model._waiting._rollouts  # made by the policy before the only update
-    buffer = rollout.buffer
+    ((*_, buffer),) = model._waiting._waiting  # made by the policy before the only update
     observations = torch.tensor(buffer.observations.reshape(128, -1))
     actions = torch.tensor(buffer.actions.reshape(128)).long()
     then = torch.tensor(buffer.log_probs.reshape(128))
@@ -131,8 +130,8 @@ def test_one_late_update_is_ppo_with_anchor_and_weight(correction):
     elif correction != "current":
         weight = w if correction == "decoupled" else w.clip(None, 2.0)
     if correction == "vtrace":
-        starts = torch.tensor(np.concatenate([buffer.episode_starts[1:], rollout.ended[None]]))
-        last = model.policy.predict_values(torch.tensor(rollout.last)).detach().reshape(1, 2)
+        starts = torch.tensor(np.concatenate([buffer.episode_starts[1:], buffer.ended[None]]))
+        last = model.policy.predict_values(torch.tensor(buffer.last)).detach().reshape(1, 2)
         made = bl.stale.vtrace(
             *(x.reshape(64, 2) for x in (then, now)), torch.tensor(buffer.rewards),
             values.reshape(64, 2), (0.99 * (1 - starts)).float(),

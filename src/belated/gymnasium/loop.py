@@ -80,22 +80,22 @@ def gym_loop(
         A `GymRun` with realised costs.
     """
     check_is_agent("agent", agent)
-    made, H = make(env), agent.problem.horizon
+    made, problem = make(env), agent.problem
     S, A = sizes(made)
+    to_cost = _rewards(made, rewards)
     episodes = checks.integer("episodes", episodes, 1, checks.ROOM)
     checks.choice("paths", paths, PATHS)
-    if (agent.problem.states, agent.problem.actions) != (S + 1, A):
+    if (problem.states, problem.actions) != (S + 1, A):
         raise ValueError(
             f"agent must be made for {S + 1} states ({S} observations and the end of the game) and "
-            f"{A} actions (see environments.gym_problem), got {agent.problem.states} states and "
-            f"{agent.problem.actions} actions"
+            f"{A} actions (see environments.gym_problem), got {problem.states} states and "
+            f"{problem.actions} actions"
         )
     if agent.information != "bandit":
         raise ValueError(
             'agent must have information="bandit", because only the suffered costs are known, '
             f"got {agent.information!r}"
         )
-    to_cost = _rewards(made, rewards)
     env_seed, action_seed, delay_seed = np.random.SeedSequence(
         checks.integer("seed", seed, 0)
     ).spawn(3)
@@ -103,25 +103,25 @@ def gym_loop(
     check_steps(agent, drawn)
     known, rng = of_episodes(drawn), np.random.default_rng(action_seed)
     first_seed = int(env_seed.generate_state(1)[0])
-    realised, returns = np.zeros(episodes), np.zeros(episodes)
-    lengths = np.zeros(episodes, dtype=np.int64)
+    realised, returns, lengths = np.zeros((3, episodes))
 
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
         states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
-        costs = to_cost.costs(np.append(got, np.zeros(H - len(got))))  # 0 after the end
+        costs = to_cost.costs(
+            np.append(got, np.zeros(problem.horizon - len(got)))
+        )  # 0 after the end
         realised[k], returns[k], lengths[k] = costs.sum(), sum(got), len(got)
         return Trajectory(k, states, actions), Costs(k, costs)
 
     with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
         drive(agent, source, drawn, paths=paths, progress=progress)
-    return GymRun(
-        realised, returns, lengths, known, missing_feedback(known), dict(agent.diagnostics())
-    )
+    steps, missing = lengths.astype(np.int64), missing_feedback(known)
+    return GymRun(realised, returns, steps, known, missing, dict(agent.diagnostics()))
 
 
 def play(
-    env: gymnasium.Env[Any, Any],
+    env: Any,
     policy: Floats,
     rng: np.random.Generator,
     seed: int | None = None,
@@ -133,17 +133,15 @@ def play(
         H. After the end the state is S, and actions are still drawn from the policy.
     """
     H, states_and_end, _ = policy.shape
-    first_state = int(env.observation_space.start)  # type: ignore[attr-defined]
-    first_action = int(env.action_space.start)  # type: ignore[attr-defined]
+    first_state, first_action = int(env.observation_space.start), int(env.action_space.start)
     states = np.full(H + 1, states_and_end - 1, dtype=np.int64)
     actions = np.zeros(H, dtype=np.int64)
-    uniforms = rng.random((H,))
     rewards: list[float] = []
     observation, _ = env.reset(seed=seed)
     states[0], playing = int(observation) - first_state, True
     for h in range(H):
         below = np.cumsum(policy[h, states[h]])
-        actions[h] = np.searchsorted(below, uniforms[h] * below[-1], side="right")
+        actions[h] = np.searchsorted(below, rng.random() * below[-1], side="right")
         if playing:
             observation, reward, terminated, truncated, _ = env.step(int(actions[h]) + first_action)
             rewards.append(float(reward))
@@ -153,9 +151,7 @@ def play(
     return states, actions, rewards
 
 
-def _rewards(
-    env: gymnasium.Env[Any, Any], rewards: tuple[float, float] | Rewards | None
-) -> Rewards:
+def _rewards(env: Any, rewards: tuple[float, float] | Rewards | None) -> Rewards:
     """The map between rewards and costs, from the argument or from the transition table."""
     if isinstance(rewards, Rewards):
         return rewards

@@ -1,7 +1,4 @@
-"""A Gymnasium wrapper that delays rewards, for learners of any kind.
-
-This module imports Gymnasium; `import belated` does not import this module.
-"""
+"""A Gymnasium wrapper that delays rewards, for learners of any kind."""
 
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -16,7 +13,7 @@ try:
     from gymnasium.utils import RecordConstructorArgs
 except ImportError:
     raise ImportError(
-        "belated.gymnasium.LateRewards needs Gymnasium: pip install 'belated[gymnasium]'"
+        "belated.gymnasium needs Gymnasium: pip install 'belated[gymnasium]'"
     ) from None
 
 
@@ -68,7 +65,6 @@ class LateRewards(
     def _start_over(self, seed: int | None) -> None:
         self._entropy = [self._seed] if seed is None else [self._seed, seed]
         self._drawn, self._episode, self._playing = self._given, -1, False
-        self._rewards: list[float] = []
         self._line: DelayLine[LateReward] = DelayLine()
 
     def reset(
@@ -84,8 +80,8 @@ class LateRewards(
                 f"got a reset for episode {self._episode + 1}"
             )
         observation, info = self.env.reset(seed=seed, options=options)
-        self._episode += 1
-        self._rewards, self._playing = [], True
+        self._episode, self._playing = self._episode + 1, True
+        self._rewards: list[float] = []
         return observation, self._told(info, due)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:

@@ -93,26 +93,22 @@ def correct(
     limit = checks.real("limit", limit, 0.0)
     xp, (then, now), one, given = prepared(then, now, mask, discrete)
     most = largest(xp, given)
-    if kind == "decoupled":
-        # Inside a compiled function, where values are not known, the weight stops there instead.
-        cap = most
-        if fails(xp, now - then <= math.log(cap)):
-            raise ValueError(
-                f"now must not be so far above then that a weight overflows {given}, got a "
-                f"difference of {float((now - then).max()):g}; truncated weights do not overflow"
-            )
-    cap = min(cap, most)
-    anchor, weight = now, one
-    if kind == "behaviour":
-        anchor = then
-    elif kind == "delay-adapted":
-        anchor = xp.maximum(then, now)
-    elif kind in ("decoupled", "truncated"):
-        weight = capped(xp, now - then, cap) * one
-    elif kind == "guarded":
-        far = mean(xp, then - now, one) > limit
-        anchor = xp.where(far, xp.maximum(then, now), now)
-        weight = xp.where(far, one, capped(xp, now - then, cap) * one)
+    if kind == "decoupled" and fails(xp, now - then <= math.log(most)):
+        raise ValueError(
+            f"now must not be so far above then that a weight overflows {given}, got a "
+            f"difference of {float((now - then).max()):g}; truncated weights do not overflow"
+        )
+    # Inside a compiled function, where values are not known, decoupled weights stop at `most`.
+    w = capped(xp, now - then, most if kind == "decoupled" else min(cap, most)) * one
+    either, far = xp.maximum(then, now), mean(xp, then - now, one) > limit
+    anchor, weight = {
+        "behaviour": (then, one),
+        "current": (now, one),
+        "delay-adapted": (either, one),
+        "decoupled": (now, w),
+        "truncated": (now, w),
+        "guarded": (xp.where(far, either, now), xp.where(far, one, w)),
+    }[kind]
     return Correction(cast(xp, anchor, given), cast(xp, weight, given))
 
 

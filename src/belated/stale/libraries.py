@@ -108,14 +108,11 @@ def check(
 
     The error has the first value that violates it, as `name[2, 3] = nan`.
     """
-    if not fails(xp, holds(array)):
-        return
-    if xp.__name__ == "torch":
-        array = array.double().cpu()
-    values = np.asarray(array)
-    where = tuple(int(i) for i in np.argwhere(~holds(values))[0])
-    at = f"[{', '.join(map(str, where))}]" if where else ""
-    raise ValueError(f"{name} must {wanted}, got {name}{at} = {float(values[where])}")
+    if fails(xp, holds(array)):
+        values = np.asarray(array.double().cpu() if xp.__name__ == "torch" else array)
+        where = np.argwhere(~holds(values))[0].tolist()
+        value = float(values[tuple(where)])
+        raise ValueError(f"{name} must {wanted}, got {name}{where or ''} = {value}")
 
 
 def fails(xp: Namespace, condition: Array) -> bool:

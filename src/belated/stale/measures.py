@@ -7,8 +7,6 @@ from belated.core import checks
 from belated.stale.corrections import capped, largest, mean
 from belated.stale.libraries import Array, prepared
 
-CLIP = 0.2
-
 
 class Staleness(NamedTuple):
     """The distance of the policy from the one that collected a rollout; scalars of its library.
@@ -35,7 +33,7 @@ def staleness(
     now: Array,
     *,
     advantage: Array = None,
-    clip: float = CLIP,
+    clip: float = 0.2,
     mask: Array = None,
     discrete: bool = False,
 ) -> Staleness:

@@ -19,7 +19,6 @@ correction except V-trace is Stable-Baselines3's PPO to the last digit.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,25 +46,6 @@ DRAWN = 16
 """At least 2 ** DRAWN delays are drawn at once: models such as `bursts` need the whole run."""
 ROWS = 8192
 """The largest number of observations in one pass through the network."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rollout:
-    """A pending rollout.
-
-    Attributes:
-        episode: the number of rollouts collected before it.
-        updates: the number of updates of the policy before it.
-        buffer: its data, a buffer of Stable-Baselines3.
-        last: the observations after it.
-        ended: whether an episode ended with its last step (environments,).
-    """
-
-    episode: int
-    updates: int
-    buffer: RolloutBuffer
-    last: Any
-    ended: Any
 
 
 class DelayedPPO(PPO):
@@ -103,20 +83,13 @@ class DelayedPPO(PPO):
     ) -> None:
         self.delays = NONE if delays is None else delays
         self.correction, self.cap, self.limit = correction, cap, limit
-        self._check()
         seed = settings.get("seed")
-        drawn = np.random.SeedSequence().entropy if seed is None else seed
-        self.delay_seed = checks.integer("seed", drawn, 0)
-        self.collected = 0
-        """The number of rollouts so far."""
-        self.lost = 0
-        """The number of rollouts that never arrive."""
-        self._waiting: DelayLine[Rollout] = DelayLine()
-        self._drawn = np.empty(0, dtype=np.int64)
-        self._delay_of(0)  # raises now if the model cannot draw
-        super().__init__(policy, env, _init_setup_model=False, **settings)
-        if _init_setup_model:
-            self._setup_model()
+        seed = np.random.SeedSequence().entropy if seed is None else seed
+        self.delay_seed = checks.integer("seed", seed, 0)
+        self.collected = self.lost = 0
+        """The numbers of rollouts so far, and of those that never arrive."""
+        self._waiting: DelayLine[Any] = DelayLine()
+        super().__init__(policy, env, _init_setup_model=_init_setup_model, **settings)
 
     @property
     def waiting(self) -> int:
@@ -124,32 +97,34 @@ class DelayedPPO(PPO):
         return len(self._waiting)
 
     def train(self) -> None:
-        """Store the rollout, and update the policy with each one that arrives now."""
-        number = self.collected
-        self.collected += 1
-        delay = self._delay_of(number)
-        self.lost += delay == NEVER
+        """Store the rollout, and update the policy with each one that arrives now.
+
+        A pending rollout is a copy of the buffer with its number (`episode`), the number of updates
+        before it (`updates`), the observations after it (`last`), and whether an episode ended with
+        its last step (`ended`, one for each environment).
+        """
+        number, delay = self.collected, self._delay_of(self.collected)
+        self.collected, self.lost = number + 1, self.lost + (delay == NEVER)
+        collecting, normalised = self.rollout_buffer, self.normalize_advantage
         # The arrays of the copy are its own: a buffer takes new ones when it is reset.
-        made, last = copy.copy(self.rollout_buffer), copy.deepcopy(self._last_obs)
-        ended = np.array(self._last_episode_starts, dtype=np.bool_)
-        self._waiting.push([Rollout(number, self._n_updates, made, last, ended)], delay)
-        for rollout in self._waiting.release(number):
-            self._use(rollout)
+        rollout: Any = copy.copy(collecting)
+        rollout.episode, rollout.updates = number, self._n_updates
+        rollout.last = copy.deepcopy(self._last_obs)
+        rollout.ended = np.array(self._last_episode_starts, dtype=np.bool_)
+        self._waiting.push([rollout], delay)
+        try:
+            for due in self._waiting.release(number):
+                self.normalize_advantage = normalised
+                self.rollout_buffer = self._corrected(due)
+                self.logger.record_mean("stale/age", number - due.episode)
+                super().train()
+        finally:
+            self.rollout_buffer, self.normalize_advantage = collecting, normalised
         self.logger.record("stale/waiting", len(self._waiting))
         self.logger.record("stale/lost", self.lost)
 
-    def _use(self, rollout: Rollout) -> None:
-        """Update the policy with a rollout that has arrived."""
-        collecting, normalised = self.rollout_buffer, self.normalize_advantage
-        try:
-            self.rollout_buffer = self._corrected(rollout)
-            self.logger.record_mean("stale/age", self.collected - 1 - rollout.episode)
-            super().train()
-        finally:
-            self.rollout_buffer, self.normalize_advantage = collecting, normalised
-
-    def _check(self) -> None:
-        """Check our own arguments, including those that `load` replaces."""
+    def _setup_model(self) -> None:
+        """Check our own arguments, including those that `load` replaces, and make the model."""
         if not hasattr(self.delays, "draw"):
             raise ValueError(
                 f"delays must be a delay model such as belated.delays.fixed(3), "
@@ -158,63 +133,46 @@ class DelayedPPO(PPO):
         checks.choice("correction", self.correction, CORRECTIONS)
         self.cap = checks.real("cap", self.cap, 0.0, above=True)
         self.limit = checks.real("limit", self.limit, 0.0)
-
-    def _setup_model(self) -> None:
-        self._check()
+        self._delay_of(0)  # raises now if the model cannot draw
         super()._setup_model()
-        self._drawn = np.empty(0, dtype=np.int64)  # a loaded model has another delay model
 
     def _delay_of(self, number: int) -> int:
         """The delay of a rollout; delays depend only on the seed and the model."""
-        if number >= len(self._drawn):
-            count = 1 << max(DRAWN, number.bit_length())
-            rng = np.random.default_rng((self.delay_seed, 27))
-            self._drawn = self.delays.draw(count, rng)
-        return int(self._drawn[number])
+        count = 1 << max(DRAWN, number.bit_length())
+        return int(self.delays.draw(count, np.random.default_rng((self.delay_seed, 27)))[number])
 
-    def _corrected(self, rollout: Rollout) -> RolloutBuffer:
-        """The buffer of a rollout with anchors in place of old log-probabilities, and weights."""
-        buffer = rollout.buffer
-        then = buffer.log_probs
+    def _corrected(self, buffer: Any) -> RolloutBuffer:
+        """A pending rollout with anchors in place of old log-probabilities, and weights."""
+        then = now = buffer.log_probs
         discrete = not isinstance(self.action_space, spaces.Box)
-        same = rollout.updates == self._n_updates
-        if same and self.correction != "vtrace":
-            now = then
-        else:
-            now, values = self._evaluated(buffer)
-            now = then if same else now
-        clip = float(self.clip_range(self._current_progress_remaining))  # type: ignore[operator]
-        measured = staleness(
-            then,
-            now,
-            advantage=buffer.advantages,
-            clip=min(max(clip, 1e-6), 1.0),
-            discrete=discrete,
-        )
-        for name, value in measured._asdict().items():
+        moved = buffer.updates != self._n_updates
+        if moved or self.correction == "vtrace":
+            evaluated, values, following = self._evaluated(buffer)
+            now = evaluated if moved else then
+        given = self.clip_range(self._current_progress_remaining)  # type: ignore[operator]
+        options = {"advantage": buffer.advantages, "clip": min(max(float(given), 1e-6), 1.0)}
+        for name, value in staleness(then, now, discrete=discrete, **options)._asdict().items():
             self.logger.record_mean(f"stale/{name}", float(value))
         if self.correction == "vtrace":
-            after = 1.0 - np.concatenate([buffer.episode_starts[1:], rollout.ended[None]])
-            last = self._values_of(rollout.last)
+            after = 1.0 - np.concatenate([buffer.episode_starts[1:], buffer.ended[None]])
             made = vtrace(
                 then,
                 now,
                 buffer.rewards,
                 values,
                 (self.gamma * after).astype(np.float32),
-                next_values=np.concatenate([values[1:], last[None]]),
+                next_values=following,
                 discrete=discrete,
             )
             buffer.advantages, buffer.returns, buffer.values = made.advantage, made.target, values
             fix = Correction(made.anchor, made.weight)
         else:
-            fix = correct(
-                then, now, self.correction, cap=self.cap, limit=self.limit, discrete=discrete
-            )
+            caps = {"cap": self.cap, "limit": self.limit}
+            fix = correct(then, now, self.correction, discrete=discrete, **caps)
         buffer.log_probs = fix.anchor
         if (fix.weight != 1.0).any():
             self._weigh(buffer, fix.weight)
-        return buffer
+        return buffer  # type: ignore[no-any-return]
 
     def _weigh(self, buffer: RolloutBuffer, weight: Any) -> None:
         """Make the buffer return advantages that are normalised first and then weighted."""
@@ -231,8 +189,8 @@ class DelayedPPO(PPO):
         self.normalize_advantage = False  # until the update with this rollout is done
         buffer.__dict__["_get_samples"] = weighted
 
-    def _evaluated(self, buffer: RolloutBuffer) -> tuple[Any, Any]:
-        """Log-probabilities and values of a rollout under the current policy (steps, envs)."""
+    def _evaluated(self, buffer: Any) -> tuple[Any, Any, Any]:
+        """Log-probabilities, values and next values under the current policy (steps, envs)."""
         self.policy.set_training_mode(False)
         steps, environments = buffer.log_probs.shape
         count = steps * environments
@@ -246,17 +204,9 @@ class DelayedPPO(PPO):
                 seen = obs_as_tensor(_rows(buffer.observations, count, rows), self.device)
                 values, logs, _ = self.policy.evaluate_actions(seen, actions[rows])
                 parts.append(torch.stack((logs, values.flatten())))
-        both = torch.cat(parts, dim=1).reshape(2, steps, environments).cpu().numpy()
-        return both[0], both[1]
-
-    def _values_of(self, observations: Any) -> Any:
-        """The values of observations, one for each environment."""
-        with torch.no_grad():
-            found = self.policy.predict_values(obs_as_tensor(observations, self.device))
-        return found.flatten().cpu().numpy()
-
-    def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_drawn"]
+            last = self.policy.predict_values(obs_as_tensor(buffer.last, self.device))
+        logs, values = torch.cat(parts, dim=1).reshape(2, steps, environments).cpu().numpy()
+        return logs, values, np.concatenate([values[1:], last.cpu().numpy().reshape(1, -1)])
 
 
 def _rows(observations: Any, count: int, rows: slice) -> Any:

@@ -107,8 +107,8 @@ def vtrace(
     beyond = _recursion(xp, difference, discounts * c * carried)  # v - V
     following = next_values + carried * _later(xp, beyond, 1)
     advantage = rewards + discounts * following - values
-    made = (now, rho, advantage, values + beyond)
-    return VTrace(*(cast(xp, part, dtype) for part in made))
+    parts = (now, rho, advantage, values + beyond)
+    return VTrace(*(cast(xp, part, dtype) for part in parts))
 
 
 def _recursion(xp: Namespace, a: Array, b: Array) -> Array:
