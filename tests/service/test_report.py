@@ -54,6 +54,14 @@ def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock)
             one = client.post(f"{BASE}/decide", json={}).json()["episode"]
             client.post(f"{BASE}/feedback", json={"episode": one, "reward": reward})
             told[reward] = client.get(f"{BASE}/report").json()
+            if reward == 4.0:
+                (leads,) = (row["leads"] for row in told[4.0]["actions"] if row["action"] == 1)
+                metrics = client.get("/metrics").text
+        assert 'belated_winner{action="question",learner="mail"} 1.0' in metrics
+        assert f'belated_leads{{action="question",learner="mail"}} {leads}' in metrics
+        assert 'belated_at_stake{learner="mail"} 0.0' in metrics
+        assert "belated_winner{" not in client.get("/metrics").text
+        assert 'belated_leads{action="question",learner="mail"}' in client.get("/metrics").text
     assert told[4.0]["winner"] == "question"
     assert "sure at every look (80 %, exact)" in told[4.0]["verdict"]
     assert told[1.0]["winner"] is None
@@ -61,6 +69,10 @@ def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock)
     sampler = LearnerConfig(name="mail", problem=bl.Choice(2), agent=part("linear_sampler"))
     with pytest.raises(ValueError, match=r"level must be a finite number at least 0\.5"):
         replace(sampler, level=2.0)
+    greedy = replace(sampler, problem=bl.Choice(2, 1), range=(0.0, 1.0))
+    assert greedy.fresh().made == 0
+    with pytest.raises(ValueError, match="range must be None with features and a floor of 0"):
+        replace(greedy, agent=part("linear_sampler", floor=0.0)).fresh()
     with pytest.raises(ValueError, match="window, range and level must be left out of a learner"):
         LearnerConfig(name="mail", problem=bl.Problem(2, 2, 1), level=0.9)
 

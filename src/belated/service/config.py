@@ -219,6 +219,8 @@ class LearnerConfig:
                 f"{key} must be an agent for {problem} and information = {self.information!r}, "
                 f"got one for {agent.problem} and {agent.information!r}"
             )
+        if self.range is not None and hasattr(agent, "verdict"):
+            agent.verdict(None, self.range, self.level)  # raises if it cannot be exact
         try:
             saving.to_bytes(agent)
         except ValueError as error:

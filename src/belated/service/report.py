@@ -295,18 +295,25 @@ class AgentSummary:
 def look(session: Session) -> AgentSummary:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
-    agent, config, problem = session.runner.agent, session.config, session.problem
-    seen = found = chances = None
+    agent, problem = session.runner.agent, session.problem
+    seen = chances = None
     if hasattr(agent, "overview"):
         seen = agent.overview()
         chances = seen.probabilities if len(seen.probabilities) else None
-        window = config.window if config.window is not None or not config.timed else config.limit
-        found = agent.verdict(window, config.range, config.level, time="seconds")
     elif problem.horizon == 1 and problem.states is not None:
         twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
     retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
-    return AgentSummary(seen, found, chances, retired, share, dict(agent.diagnostics()))
+    told = dict(agent.diagnostics())
+    return AgentSummary(seen, judged(session), chances, retired, share, told)
+
+
+def judged(session: Session) -> Any:
+    """The verdict of the agent, by the terms of the learner; None if it has none."""
+    agent, config = session.runner.agent, session.config
+    window = config.window if config.window is not None or not config.timed else config.limit
+    terms = window, config.range, config.level
+    return agent.verdict(*terms, time="seconds") if hasattr(agent, "verdict") else None
 
 
 def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
@@ -421,23 +428,24 @@ def _days(
     for number, day in totals.days.items():
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
         exposed, held = _exposure(seen, age), Sums(*day.tolist()[4:8])
-        item = {
-            "day": (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)).date().isoformat(),
-            "exposed": exposed,
-            **_day(Sums(*day.tolist()[:4]), unit, silence, exposed),
-            "holdout": _day(held, unit, silence, exposed) if held.decisions > 0.0 else None,
-        }
-        found.append(item)
+        began = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)
+        found.append(
+            {
+                "day": began.date().isoformat(),
+                "exposed": exposed,
+                **_day(Sums(*day.tolist()[:4]), unit, silence, exposed),
+                "holdout": _day(held, unit, silence, exposed) if held.decisions > 0.0 else None,
+            }
+        )
     return found
 
 
 def _day(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> dict[str, Any]:
-    mean = _mean(sums, unit, silence, exposed) if exposed >= LEAST_SHARE else None
     return {
         "decisions": sums.decisions,
         "reports": sums.reports,
         "so_far": _mean(sums, unit, silence, 1.0),
-        "mean": mean,
+        "mean": _mean(sums, unit, silence, exposed) if exposed >= LEAST_SHARE else None,
     }
 
 
@@ -458,14 +466,11 @@ def _holdout(
     held = Sums(*totals.whole.tolist()[4:8])
     if not (share or held.decisions):
         return None
-    mean = _mean(held, unit, silence, 1.0)
-    error = math.inf
+    mean, error = _mean(held, unit, silence, 1.0), math.inf
     mass = held.decisions if silence is not None else held.reports
     if mean is not None and mass > 0.0:
-        w, wt, wtt = totals.whole[
-            8:
-        ].tolist()  # relative to silence, which does not change the variance
-        m = mean - (silence or 0.0)
+        w, wt, wtt = totals.whole[8:].tolist()
+        m = mean - (silence or 0.0)  # relative to silence, which does not change the variance
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
     everyone = Sums(*sum(totals.actions.values(), np.zeros(11)).tolist()[:4])
     return {
@@ -488,9 +493,7 @@ def _delays(totals: Totals, seen: AgentSummary) -> dict[str, Any]:
     corrected = told is not None and bool(told.shares.any()) and count > 0
     if told is not None and corrected:
         at = [float(np.interp(share, told.shares, told.ages)) for share in SHARES]
-    found = [
-        {"share": share, "days": seconds / DAY} for share, seconds in zip(SHARES, at, strict=False)
-    ]
+    found = [{"share": share, "days": t / DAY} for share, t in zip(SHARES, at, strict=False)]
     words = "" if not at else f"half within {_time(at[2])}, 9 of 10 within {_time(at[4])}"
     return {"count": count, "quantiles": found, "words": words, "corrected": corrected}
 
@@ -507,10 +510,10 @@ def _warnings(
     session: Session, seen: AgentSummary, rows: list[ActionRow], totals: Totals, counts: Any
 ) -> Iterator[tuple[str, str]]:
     """The kinds and texts of warnings, the most urgent first."""
-    now, heard, taken = session.clock(), totals.reports, counts["taken"]
+    now, taken = session.clock(), counts["taken"]
     waited = (now - (counts["oldest"] or now)) / DAY
-    if session.config.information == "full":  # feedback is a cost function, not an outcome
-        heard = taken
+    # with full information feedback is a cost function, not an outcome
+    heard = taken if session.config.information == "full" else totals.reports
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
         text = f"{taken:,} records came and no outcome is complete{waits}."
@@ -552,6 +555,7 @@ GAUGES = {
     "calls_waiting": "calls that wait for the agent",
     "log_events": "requests that changed something",
     "policies_differing": "decisions that replay gave otherwise",
+    "at_stake": "most that is lost per decision if everybody gets the leader",
 }
 COUNTERS = {
     "late_used": "late records that were used, since the start",
@@ -561,6 +565,8 @@ LABELLED = {
     "agent": (GaugeMetricFamily, "what the agent tells", "name"),
     "records": (CounterMetricFamily, "feedback by outcome, since the start", "outcome"),
     "closed": (CounterMetricFamily, "episodes closed by the deadline", "how"),
+    "leads": (GaugeMetricFamily, "probability that the leader is the best action", "action"),
+    "winner": (GaugeMetricFamily, "1 for the action that wins, sure at every look", "action"),
 }
 """Metrics with one more label."""
 
@@ -578,7 +584,7 @@ def _families(found: dict[str, dict[str, Any]]) -> Iterator[Any]:
         yield family
 
 
-def _measured(session: Session, diagnostics: Any) -> dict[str, Any]:
+def _measured(session: Session, diagnostics: Any, answer: Verdict | None) -> dict[str, Any]:
     with session.db.reader() as db:
         counts = counted(db, session)
     since = session.counts
@@ -593,29 +599,28 @@ def _measured(session: Session, diagnostics: Any) -> dict[str, Any]:
         "agent": dict(diagnostics),
         "records": {kind: since[kind] for kind in RECORDS},
         "closed": {how: counts[how] for how in ("forgotten", "defaulted")},
+        "at_stake": answer.at_stake if answer else {},
+        "leads": {answer.leader: answer.leads} if answer and answer.leader else {},
+        "winner": {answer.winner: 1} if answer and answer.winner else {},
     }
 
 
 async def _metrics_of(learner: Learner) -> dict[str, Any]:
     """The metrics of a learner; only that it is not ready if it does not run here."""
 
-    def asked(session: Session) -> tuple[Session, Any]:
+    def asked(session: Session) -> tuple[Any, ...]:
         session.expire()
-        return session, session.runner.agent.diagnostics()
+        return session, session.runner.agent.diagnostics(), judged(session)
 
     try:
-        session, diagnostics = await learner.ask(asked)
-        return await asyncio.to_thread(_measured, session, diagnostics)
+        return await asyncio.to_thread(_measured, *await learner.ask(asked))
     except (Refusal, StorageError):
         return {"ready": 0}
 
 
 async def metrics(learners: Iterable[Learner]) -> bytes:
     """The metrics in the text format."""
-    listed = list(learners)
-    found = await asyncio.gather(*(_metrics_of(learner) for learner in listed))
-    names = [learner.name for learner in listed]
-    collected: Any = SimpleNamespace(
-        collect=lambda: _families(dict(zip(names, found, strict=True)))
-    )
+    listed = {learner.name: _metrics_of(learner) for learner in learners}
+    found = dict(zip(listed, await asyncio.gather(*listed.values()), strict=True))
+    collected: Any = SimpleNamespace(collect=lambda: _families(found))
     return generate_latest(collected)
