@@ -95,11 +95,14 @@ KERNELS: dict[str, dict[str, object]] = {
     "rate of the weights 4": {f"{BELIEFS}.RATE": 4.0},
     "smallest weight 0.1": {f"{BELIEFS}.LEAST": float(np.log(0.1))},
     "smallest weight 0.001": {f"{BELIEFS}.LEAST": float(np.log(0.001))},
-    "least noise, phi and spread 100 times smaller": {
+    "least noise and spread 100 times smaller": {
         f"{BELIEFS}.LEAST_NOISE": 4e-5,
-        f"{BELIEFS}.LEAST_PHI": 1.6e-4,
         f"{BELIEFS}.LEAST_SPREAD": 2.5e-7,
     },
+    "noise without added costs of 1/2": {f"{BELIEFS}.COINS": 0.01},
+    "noise with eight added costs of 1/2": {f"{BELIEFS}.COINS": 8.0},
+    "no cell of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 0.01},
+    "ten cells of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 10.0},
     "no wide core in the fit of the prior": {f"{BELIEFS}.WIDE": 0.0},
     "no cell of 1/2 in the fit of the prior": {f"{BELIEFS}.HALF": 0.01},
 }

@@ -34,7 +34,7 @@ class PlannerTwin:
     def phi(self):
         if self.coins == 0:
             return 1.0
-        return min(max(min(self.err) / self.coins, 0.016), 1.0)
+        return min(min(self.err) / self.coins, 1.0)
 
     def noise(self, s, a):
         total, weight = self.memories[0].get((s, a), (0.0, 0.0))

@@ -29,14 +29,16 @@ SPAN = 1.0 / 12.0
 """The variance of an unknown mean cost: uniform between 0 and 1."""
 LEAST_NOISE = 0.004
 """The smallest variance of a cost around its mean."""
-LEAST_PHI = 0.016
-"""The smallest factor phi of the noise."""
 LEAST_SPREAD = 2.5e-5
 """The smallest variance of the core."""
 WIDE = 0.1
 """The weight of the widest core in the fit of t2, in cells."""
 HALF = 1.0
 """The weight of 1/2 in the fit of m0, in cells whose mean is known exactly."""
+COINS = 2.0
+"""The costs of 1/2 that are added to a cell where its noise is computed."""
+ONE_EACH = 1.0
+"""The cells of each kind, core and slab, that are added in the fit of eps."""
 FIRST_PRIOR = (0.5, SPAN, 0.5)
 """m0, t2 and eps before any cell is visited."""
 RATE = 2.0
@@ -78,7 +80,7 @@ def noise_factor(errors: Floats) -> float:
     if errors[N] <= 0.0:
         return 1.0
     least: float = errors[:N].min() / errors[N]
-    return min(max(least, LEAST_PHI), 1.0)
+    return min(least, 1.0)
 
 
 @njit(cache=True)
@@ -107,7 +109,7 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
     for c in range(C):
         # stage 1: memory 0 under each component: precision = prior precision + W / noise
         total, weight = sums[0, c], weights[0, c]
-        m = (total + 1.0) / (weight + 2.0)
+        m = (total + 0.5 * COINS) / (weight + COINS)
         noise = max(LEAST_NOISE, phi * m * (1.0 - m))
         among = max(noise, phi * m0 * (1.0 - m0))
         core = 1.0 / (1.0 / t2 + weight / among)
@@ -171,7 +173,8 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
         wide = WIDE * steep / cells
         if wide > 0.0:
             t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
-        prior[0], prior[1], prior[2] = centre / flat, t2, (1.0 + slabs) / (2.0 + cells)
+        prior[0], prior[1] = centre / flat, t2
+        prior[2] = (ONE_EACH + slabs) / (2.0 * ONE_EACH + cells)
     return Predicted(means, costs, variances, noises)
 
 
