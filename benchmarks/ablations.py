@@ -84,10 +84,10 @@ class LowestAction:
 
 BOTH: dict[str, dict[str, object]] = {
     "ties to the first action": {f"{each}.generator": LowestAction for each in (PLANNER, INFORMED)},
-    "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "prior visits of a row 0": {f"{DEEP}.PRIOR": 0.0},
 }
 KERNELS: dict[str, dict[str, object]] = {
+    "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "visits on their way never overdue": {f"{PENDING}.SPARE_EPISODES": 10**9},
     "more than one visit on its way per row": {f"{DEEP}.MOST": 1e9},
     "prior visits of a row 0.2": {f"{DEEP}.PRIOR": 0.2},

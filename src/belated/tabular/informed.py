@@ -4,8 +4,7 @@
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
            weighted in every cell by their past errors                            (beliefs)
     3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited row
-           ends the episode, unless a visit is pending, and a visited one with a small probability
-                                                                                  (deep_planning)
+           ends the episode, and a visited one does with a small probability     (deep_planning)
     4      average the policies of regret matching+ and of the plan with weights proportional to
            exp(l), without one at the smallest weight, and play that
     5      remember the two policies and the predictions of the memories
@@ -41,7 +40,6 @@ from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
-from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import FrequencyModel, Model, matching
 from belated.tabular.parts.update import Arrival, Outlook
@@ -99,7 +97,6 @@ class InformedPlanner(Learner[Suggested]):
     _memories: CostMemories  # C = S A, or H S A once costs depend on the step
     _model: Model
     _matched: Regrets
-    _pending: Pending
     _waiting: Waiting
     _scores: Annotated[Floats, Entries(low=LEAST, high=0.0)]  # (2,), of regret matching+, the plan
 
@@ -128,7 +125,7 @@ class InformedPlanner(Learner[Suggested]):
         self._trust = deep_planning.full_trust(self._rows)
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
-        self._pending = Pending(self._trust.near.shape)
+        self._pending = np.zeros(self._trust.near.shape)
         self._waiting = Waiting(problem.actions)
         self._memories = empty_memories(len(self._keep), 0, S * A)
         self._scores = np.array([LEAST, 0.0])
@@ -143,8 +140,6 @@ class InformedPlanner(Learner[Suggested]):
         """Count the paths, then learn from every episode whose costs have arrived."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
-        for path in paths:
-            self._pending.take_out(path.episode)  # its rows are counted now
         for entry in entries:
             if entry.costs is not None:
                 if entry.memory is not None:
@@ -153,10 +148,9 @@ class InformedPlanner(Learner[Suggested]):
                 self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Discard an episode: its feedback will not be used, and its visits are not pending."""
+        """Discard an episode: its feedback will not be used."""
         super().forget(episode)
         self._waiting.forget(episode)
-        self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the cost of the policy, and the weights."""
@@ -178,7 +172,6 @@ class InformedPlanner(Learner[Suggested]):
         check_memories(self._memories)
 
     def _next_policy(self) -> tuple[Floats, Suggested]:
-        self._pending.give_up(self.begun)
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
         outlook = Outlook(missing, coming)
@@ -187,18 +180,13 @@ class InformedPlanner(Learner[Suggested]):
         planned, weight = self._plan(made.costs), self._weight()
         kept, plan = self._versions.keep(matched), self._plans.keep(planned)
         suggested = Suggested(kept, plan, weight, frozen(made.means))
-        played = _average(matched, planned, weight)
-        if self.uses_paths:
-            visits, start = np.zeros(self._trust.near.shape), self.problem.start_probabilities
-            deep_planning.expected_visits(self._rows, self._trust, played, start, visits)
-            self._pending.put_in(self.begun, frozen(visits))
-        return played, suggested
+        return _average(matched, planned, weight), suggested
 
     def _plan(self, expected: Floats) -> Floats:
         """The plan for expected costs (1, C); only unvisited rows and states are explored."""
         H, S, A = self.problem.shape
         if self._model.counts is not None:
-            deep_planning.trust(self._model.counts.visits, self._pending.total, NEW, self._trust)
+            deep_planning.trust(self._model.counts.visits, self._pending, NEW, self._trust)
         policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
         draws = generator(self._seed, self.begun).random((H, S))
         certain = frozen(np.zeros(costs.shape))
@@ -207,8 +195,8 @@ class InformedPlanner(Learner[Suggested]):
 
     def _weight(self) -> float:
         """The weight of regret matching+."""
-        weights = np.where(self._scores > LEAST, np.exp(self._scores), 0.0)
-        return float(weights[0] / weights.sum())
+        weights = [math.exp(score) if score > LEAST else 0.0 for score in self._scores]
+        return weights[0] / sum(weights)
 
     def _learn(self, entry: Open[Suggested]) -> None:
         """Score the two policies and the predictions, then learn."""
@@ -235,7 +223,6 @@ class InformedPlanner(Learner[Suggested]):
         )
         played = _average(matched, planned, entry.memory.weight)
         self._match.learn(self._matched, Arrival(played, costs, self._model))
-        self._pending.note(self.begun - 1 - entry.number)
 
     @property
     def _rows(self) -> Rows:
