@@ -104,7 +104,6 @@ KERNELS: dict[str, dict[str, object]] = {
     "no cell of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 0.01},
     "ten cells of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 10.0},
     "no wide core in the fit of the prior": {f"{BELIEFS}.WIDE": 0.0},
-    "no cell of 1/2 in the fit of the prior": {f"{BELIEFS}.HALF": 0.01},
 }
 CHANGES: dict[str, dict[str, dict[str, object]]] = {
     "bandit": {

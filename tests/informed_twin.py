@@ -51,7 +51,7 @@ class InformedTwin:
         y, n = (self.sums[0] / self.weights[0])[: self.steps], self.weights[0]
         r, v = self.slab(y, n), self.noises(y, n)[1] / n
         om = (1 - r) / (self.t2 + v)
-        m0 = ((om * y).sum() + 12 * 0.5) / (om.sum() + 12)
+        m0 = (om * y).sum() / om.sum()
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
         target = ((om * ((y - self.m0) ** 2 - v)).sum() + po / 12) / (om.sum() + po)

@@ -58,7 +58,7 @@ class PlannerTwin:
         y, v = np.array(cells).T
         r = np.array(r)
         om = (1 - r) / (self.t2 + v)
-        m0 = (np.sum(om * y) + 12 * 0.5) / (np.sum(om) + 12)
+        m0 = np.sum(om * y) / np.sum(om)
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
         T = (np.sum(om * ((y - self.m0) ** 2 - v)) + po / 12) / (np.sum(om) + po)

@@ -33,8 +33,6 @@ LEAST_SPREAD = 2.5e-5
 """The smallest variance of the core."""
 WIDE = 0.1
 """The weight of the widest core in the fit of t2, in cells."""
-HALF = 1.0
-"""The weight of 1/2 in the fit of m0, in cells whose mean is known exactly."""
 COINS = 2.0
 """The costs of 1/2 that are added to a cell where its noise is computed."""
 ONE_EACH = 1.0
@@ -105,7 +103,7 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
     means, by_step = np.empty((M, C)), False
     pooled, certain, noises, shares = np.empty((4, C))
     cells, slabs = 0.0, 0.0
-    flat, centre, steep, excess = HALF / SPAN, 0.5 * HALF / SPAN, 0.0, 0.0
+    flat, centre, steep, excess = 0.0, 0.0, 0.0, 0.0
     for c in range(C):
         # stage 1: memory 0 under each component: precision = prior precision + W / noise
         total, weight = sums[0, c], weights[0, c]
@@ -169,10 +167,9 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
                 variance += noises[c] * scale
             costs[h, c], variances[h, c] = cost, variance / (1.0 + variance * coming[c])
     # stage 6: the prior of the next prediction, with a pseudo-cell of each kind
-    if cells > 0.0:
+    if steep > 0.0:
         wide = WIDE * steep / cells
-        if wide > 0.0:
-            t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
+        t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
         prior[0], prior[1] = centre / flat, t2
         prior[2] = (ONE_EACH + slabs) / (2.0 * ONE_EACH + cells)
     return Predicted(means, costs, variances, noises)
