@@ -89,7 +89,6 @@ BOTH: dict[str, dict[str, object]] = {
 KERNELS: dict[str, dict[str, object]] = {
     "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "visits on their way never overdue": {f"{PENDING}.SPARE_EPISODES": 10**9},
-    "more than one visit on its way per row": {f"{DEEP}.MOST": 1e9},
     "prior visits of a row 0.2": {f"{DEEP}.PRIOR": 0.2},
     "rate of the weights 1": {f"{BELIEFS}.RATE": 1.0},
     "rate of the weights 4": {f"{BELIEFS}.RATE": 4.0},
@@ -100,9 +99,7 @@ KERNELS: dict[str, dict[str, object]] = {
         f"{BELIEFS}.LEAST_SPREAD": 2.5e-7,
     },
     "noise without added costs of 1/2": {f"{BELIEFS}.COINS": 0.01},
-    "noise with eight added costs of 1/2": {f"{BELIEFS}.COINS": 8.0},
     "no cell of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 0.01},
-    "ten cells of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 10.0},
     "no wide core in the fit of the prior": {f"{BELIEFS}.WIDE": 0.0},
 }
 CHANGES: dict[str, dict[str, dict[str, object]]] = {

@@ -182,7 +182,7 @@ class PlannerTwin:
                         for state, number in self.n[row].items():
                             onward[state] += mass[s] * number / n
             mass = onward
-        return {row: math.floor(min(x, 1) * 2**20) / 2**20 for row, x in rows.items()}
+        return {row: math.floor(x * 2**20) / 2**20 for row, x in rows.items()}
 
     def observe(self, paths, costs, k):
         """paths, costs: the new ones, by episode."""
@@ -194,9 +194,8 @@ class PlannerTwin:
                 seen = self.n.setdefault(row, {})
                 seen[path.states[h + 1]] = seen.get(path.states[h + 1], 0) + 1
             if j in self.coming:
-                self.coming[j] = {
-                    self.row(h, int(path.states[h]), int(path.actions[h])): 1.0 for h in range(H)
-                }
+                walked = [self.row(h, int(path.states[h]), int(path.actions[h])) for h in range(H)]
+                self.coming[j] = {row: float(walked.count(row)) for row in walked}
         self.costs.update(costs)
         for j in sorted(paths.keys() | costs.keys()):
             if j in self.paths and j in self.costs:

@@ -224,7 +224,7 @@ class DelayedPlanner(Learner[Said]):
         if entry.number in self._pending and entry.costs is None:
             visits = np.zeros(self._pending.total.shape)
             steps = np.minimum(np.arange(self.problem.horizon), len(visits) - 1)
-            visits[steps, path.states[:-1], path.actions] = 1.0
+            np.add.at(visits, (steps, path.states[:-1], path.actions), 1.0)
             self._pending.put_in(entry.number, frozen(visits))
 
     def _learn(self, entry: Open[Said]) -> None:

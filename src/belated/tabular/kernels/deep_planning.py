@@ -11,8 +11,6 @@ from belated.tabular.kernels.planning import Rows
 
 PRIOR = 0.05
 """The prior weight of a uniform next state in the mean of every row, in visits."""
-MOST = 1.0
-"""The most visits that an open episode has on their way in a row."""
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 ROUNDING = 1e-9
@@ -124,7 +122,7 @@ def plan(
 def expected_visits(
     rows: Rows, trusted: Trust, policy: Floats, start: Floats, visits: Floats
 ) -> None:
-    """Write the expected visits (T, S, A) of a policy in an episode, at most MOST per row.
+    """Write the expected visits (T, S, A) of a policy in an episode.
 
     The successors of an unvisited row are unknown, so its probability mass stops there. visits: all
     0 at first. The result is rounded down to multiples of 1 / QUANTUM.
@@ -146,4 +144,4 @@ def expected_visits(
                             for w in range(W):
                                 onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
         here, onward = onward, here
-    visits[:] = np.floor(np.minimum(visits, MOST) * QUANTUM) / QUANTUM
+    visits[:] = np.floor(visits * QUANTUM) / QUANTUM
