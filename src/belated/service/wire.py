@@ -26,10 +26,8 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
-from belated.core.arrays import Floats
 from belated.core.records import Scale
-from belated.linear.reward import LARGEST
-from belated.tabular.records import Costs, StepCost, Trajectory
+from belated.tabular.records import read
 
 BESIDE = {
     "path": (),
@@ -238,12 +236,18 @@ class Reader:
         """The record that a JSON value describes; a `Refusal` names its wrong field."""
         if not isinstance(given, Mapping):
             raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
-        episode = self._episode(given)
+        episode, name = self._episode(given), "record"
         try:
-            return self._record(episode, given)
-        except Refusal as error:
-            error.episode = episode
-            raise
+            name = self._named(given)
+            made = self._made(episode, name, given)
+            name = "step" if isinstance(made.part, int) else name
+            if self.problem is not None and name != "end":
+                self.problem.check(made, self.information)
+            return made
+        except (ValueError, TypeError, KeyError, Refusal) as error:
+            refused = error if isinstance(error, Refusal) else Refusal(str(error), name)
+            refused.episode = episode
+            raise refused from None
 
     def _episode(self, given: Mapping[str, Any]) -> int:
         """The episode that a record names, by its number or its key."""
@@ -258,79 +262,50 @@ class Reader:
             raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
         return self.keys[key]
 
-    def _record(self, episode: int, given: Mapping[str, Any]) -> Any:
+    def _named(self, given: Mapping[str, Any]) -> str:
+        """The name of the value of a record; "record" for one that only the problem can read."""
         told = [name for name in BESIDE if name in given]
         if not told and self.decides:
-            rest = {name: value for name, value in given.items() if name not in ("key", "time")}
-            return self._checked("record", self.problem.read, {**rest, "episode": episode})
+            return "record"
         if len(told) != 1:
             why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
             raise Refusal(why, told[1] if told else "record")
-        (name,) = told
-        allowed = {"key", "episode", name, *BESIDE[name]}
-        if name == "reward" and self.rewards is None:
+        allowed = {"key", "episode", told[0], *BESIDE[told[0]]}
+        if told == ["reward"] and self.rewards is None:
             allowed.add("event")
         unknown = sorted(set(given) - allowed)
         if unknown:
-            why = f"unknown key {checks.show(unknown[0])} beside {name}"
+            why = f"unknown key {checks.show(unknown[0])} beside {told[0]}"
             raise Refusal(why, str(unknown[0])[:80])
-        return self._checked(name, self._made, episode, name, given)
-
-    def _checked(self, name: str, make: Callable[..., Any], *given: Any) -> Any:
-        """A record that fits the problem."""
-        try:
-            made = make(*given)
-            name = "step" if isinstance(made.part, int) else name
-            if self.problem is not None and not isinstance(made, End):
-                self.problem.check(made, self.information)
-        except (ValueError, TypeError, KeyError) as error:
-            raise Refusal(str(error), name) from None
-        return made
+        return told[0]
 
     def _made(self, episode: int, name: str, given: Mapping[str, Any]) -> Any:
-        value = given[name]
-        if name == "end":
-            if self.decides:
-                raise Refusal("end must be left out: this learner has no states", "end")
+        """The record, as the problem reads it."""
+        value = given.get(name)
+        told: dict[str, Any] = {"episode": episode, name: value}
+        if name == "end" and not self.decides:
             last = LARGEST_WHOLE if self.problem is None else self.problem.states - 1
             return End(episode, checks.integer("end", value, 0, last))
-        if name == "path":
-            if not isinstance(value, Mapping) or set(value) != {"states", "actions"}:
-                shown = checks.show(value)
-                raise ValueError(f"path must be an object with states and actions, got {shown}")
-            lists = (
-                _field(f"path.{n}", value[n], checks.whole_numbers, 0, LARGEST_WHOLE)
-                for n in ("states", "actions")
-            )
-            return Trajectory(episode, *lists)
-        if name in ("costs", "rewards"):
-            numbers = checks.floats(name, value, "(H,) or (H, S, A)", (1, 3))
-            return Costs(episode, numbers if name == "costs" else self._costs(name, numbers, given))
-        if name == "reward" and self.rewards is None and "range" not in given:
-            return self._reward(episode, value, given.get("event"))
-        only = None if self.problem is None or self.problem.horizon > 1 else 0
-        step = _field("step", given.get("step", only), checks.integer, 0, LARGEST_WHOLE)
-        cost = checks.real(name, value, -np.inf)
-        if name == "reward":
-            cost = float(self._costs(name, np.array(cost), given))
-        made = StepCost(episode, step, cost)
-        made.check()
-        return made
+        if name == "path" and isinstance(value, Mapping):
+            for part in sorted({"states", "actions"} & set(value)):
+                _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
+        elif name == "record":
+            rest = {word: given[word] for word in given if word not in ("key", "time")}
+            told = {**rest, "episode": episode}
+        elif name == "reward" and self.decides and self.rewards is None and "range" not in given:
+            event = given.get("event")
+            if event is not None:
+                told["event"] = _field("event", event, _event)
+        elif name in ("reward", "rewards"):
+            told = {"episode": episode, name.replace("reward", "cost"): self._costs(name, given)}
+        if "cost" in told:
+            only = None if self.problem is None or self.problem.horizon > 1 else 0
+            step = given.get("step", only)
+            told["step"] = _field("step", step, checks.integer, 0, LARGEST_WHOLE)
+        return (read if self.problem is None else self.problem.read)(told)
 
-    def _reward(self, episode: int, value: object, event: object) -> Any:
-        """A reward in any unit."""
-        if not self.decides:
-            raise Refusal("reward needs a range [low, high]: where rewards lie", "range")
-        told = {"episode": episode, "reward": checks.real("reward", value, -LARGEST, LARGEST)}
-        if event is None:
-            return self.problem.read(told)
-        if not isinstance(event, str) or len(event) > LONGEST_KEY or "\0" in event:
-            allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
-            raise Refusal(f"event must be {allowed}, got {checks.show(event)}", "event")
-        return self.problem.read({**told, "event": event})
-
-    def _costs(self, name: str, rewards: Floats, given: Mapping[str, Any]) -> Floats:
-        """Rewards as costs."""
+    def _costs(self, name: str, given: Mapping[str, Any]) -> Any:
+        """The rewards of a record as costs."""
         own = None if self.rewards is None else [self.rewards.low, self.rewards.high]
         bounds = given.get("range", own)
         if bounds is None:
@@ -338,7 +313,10 @@ class Reader:
         if own is not None and bounds != own:
             why = f"range must be that of the learner, {own}, or left out, got "
             raise Refusal(why + checks.show(bounds), "range")
-        return (self.rewards or _field("range", bounds, Scale.of)).costs(name, rewards)
+        scale = self.rewards or _field("range", bounds, Scale.of)
+        if name == "reward":
+            return float(scale.costs(name, checks.real(name, given[name], -np.inf)))
+        return scale.costs(name, checks.floats(name, given[name], "(H,) or (H, S, A)", (1, 3)))
 
 
 def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) -> Any:
@@ -347,6 +325,13 @@ def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) ->
         return check(name, value, *limits)
     except ValueError as error:
         raise Refusal(str(error), name) from None
+
+
+def _event(name: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_KEY or "\0" in value:
+        allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
+        raise ValueError(f"{name} must be {allowed}, got {checks.show(value)}")
+    return value
 
 
 def seconds(value: object) -> float:
