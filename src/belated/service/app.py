@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, quote
 
 import msgspec
@@ -122,13 +122,6 @@ class Request:
         """The session of the learner; raises `Refusal` while it does not run here."""
         return self.learner.opened()
 
-    def form(self, *allowed: str) -> str:
-        """The wanted format; the first is the default."""
-        wanted = self.given.get("format", allowed[0])
-        if wanted not in allowed:
-            raise Refusal(f"format must be {' or '.join(allowed)}, got {wanted}", "format")
-        return str(wanted)
-
     def batch(self, name: str) -> list[Any]:
         """The items of a batch; raises `Refusal` if it is too long. name: what they are."""
         items, most = getattr(self.body, name), self.learner.limits.batch
@@ -185,7 +178,6 @@ async def policy(request: Request) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
     episode: int = request.given["episode"]
     step, state = request.given.get("step"), request.given.get("state")
-    form = request.form("json", "npy")
     found = await request.learner.ask(lambda session: session.policy(episode))
     H, S, _ = found.shape
     if step is not None and step >= H:
@@ -193,7 +185,7 @@ async def policy(request: Request) -> Any:
     if state is not None and (state >= S or step is None):
         raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
     found = found[tuple(place for place in (step, state) if place is not None)]
-    if form == "npy":
+    if request.given.get("format") == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)
         return Answer(made.getvalue(), kind="application/x-npy")
@@ -262,7 +254,7 @@ async def decisions(request: Request) -> Any:
 
     It contains the features of every visitor, so it needs the verb `admin`.
     """
-    if request.form("csv", "parquet") == "csv":
+    if request.given.get("format", "csv") == "csv":
         return Answer(export.as_csv(request.session), kind="text/csv; charset=utf-8")
     content = await asyncio.to_thread(export.as_parquet, request.session)
     return Answer(content, kind="application/vnd.apache.parquet")
@@ -329,9 +321,9 @@ async def docs(request: Request) -> Any:
 class Operation:
     """An operation: its route, what it needs, and its bodies.
 
-    verb: the right that it needs; None if everybody may ask. body: the
-    type of the body, if it has one. answer: the type of the answer, if it has one. statuses: of
-    refusals beside the common ones. query: the names of its parameters. tag: its chapter in the
+    verb: the right that it needs; None if everybody may ask. body: the type of the body, if it has
+    one. answer: the type of the answer, if it has one. statuses: of refusals beside the common
+    ones. query: the types of its parameters after the question mark. tag: its chapter in the
     description; None to leave it out.
     """
 
@@ -343,7 +335,7 @@ class Operation:
     body: Any = None
     answer: Any = None
     statuses: tuple[int, ...] = ()
-    query: tuple[str, ...] = ()
+    query: dict[str, Any] = field(default_factory=dict)
     is_optional: bool = False
     good: int = 200
 
@@ -370,13 +362,19 @@ class Operation:
         for name, text in texts.items():
             if name in self.query or f"{{{name}}}" in self.path:
                 try:
-                    found[name] = msgspec.convert(text, PARAMETERS[name], strict=False)
+                    found[name] = msgspec.convert(
+                        text, self.query.get(name) or PARAMETERS[name], strict=False
+                    )
                 except msgspec.ValidationError as error:
                     raise Refusal(f"{name}: {error}", name) from None
         return found
 
 
 L = "/v1/learners/{name}"
+PAGE = {
+    "after": Annotated[int, msgspec.Meta(ge=-1, le=wire.LARGEST_WHOLE)],
+    "limit": Annotated[int, msgspec.Meta(ge=1, le=1000)],
+}
 OPERATIONS = (
     Operation("POST", f"{L}/decide", decide, "begin", "decide", wire.Asked, wire.Done,
               (409, 410)),
@@ -385,7 +383,7 @@ OPERATIONS = (
     Operation("POST", f"{L}/episodes", begin, "begin", "decide", wire.KeyBody | None, wire.Done,
               (409,), is_optional=True),
     Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", statuses=(410,),
-              query=("step", "state", "format")),
+              query={"step": wire.Whole, "state": wire.Whole, "format": Literal["json", "npy"]}),
     Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback", dict[str, Any],
               wire.Outcome, (409,)),
     Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback",
@@ -399,9 +397,11 @@ OPERATIONS = (
     Operation("POST", f"{L}/snapshot", snapshot, "admin", "operation", good=202),
     Operation("GET", L, status, "read", "learners"),
     Operation("GET", f"{L}/report", report_, "read", "learners"),
-    Operation("GET", f"{L}/decisions", decisions, "admin", "learners", query=("format",)),
-    Operation("GET", f"{L}/evaluation", evaluation, "read", "learners", query=("newest",)),
-    Operation("GET", f"{L}/episodes", episodes, "read", "learners", query=("after", "limit")),
+    Operation("GET", f"{L}/decisions", decisions, "admin", "learners",
+              query={"format": Literal["csv", "parquet"]}),
+    Operation("GET", f"{L}/evaluation", evaluation, "read", "learners",
+              query={"newest": Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]}),
+    Operation("GET", f"{L}/episodes", episodes, "read", "learners", query=PAGE),
     Operation("GET", "/v1/learners", learners, "read", "learners"),
     Operation("GET", "/healthz", healthz, None, "operation"),
     Operation("GET", "/readyz", readyz, None, "operation"),
@@ -418,7 +418,8 @@ for one in OPERATIONS:
 def openapi() -> dict[str, Any]:
     """The interface as OpenAPI, from the operations and the types of their bodies."""
     types = [k for one in OPERATIONS for k in (one.body, one.answer) if k is not None]
-    kinds = dict.fromkeys([*types, wire.Refused, *PARAMETERS.values()])
+    asked = [kind for one in OPERATIONS for kind in one.query.values()]
+    kinds = dict.fromkeys([*types, wire.Refused, *PARAMETERS.values(), *asked])
     found, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
@@ -438,10 +439,11 @@ def openapi() -> dict[str, Any]:
 
 def _described_operation(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     """One operation. schemas: of the types of bodies."""
+    inside = {name: PARAMETERS[name] for name in re.findall(r"\{(\w+)", one.path)}
     parameters = [
-        {"name": n, "in": place, "schema": schemas[PARAMETERS[n]], "required": place == "path"}
-        for place, names in (("path", re.findall(r"\{(\w+)", one.path)), ("query", one.query))
-        for n in names
+        {"name": n, "in": place, "schema": schemas[kind], "required": place == "path"}
+        for place, kinds in (("path", inside), ("query", one.query))
+        for n, kind in kinds.items()
     ]
     good: dict[str, Any] = {"description": "success"}
     if one.answer is not None:

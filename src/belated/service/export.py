@@ -42,31 +42,36 @@ NEWEST = 20_000
 SAMPLES = 50
 """The number of bootstrap samples."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
-FIRST = ("episode", "key", "decided", "action", "name", "probability", "holdout", "among")
-WHOLE = ("episode", "action", "events", "step", "state")
-LAST = ("outcome", "events", "reported")
+FIRST = {
+    "episode": "whole",
+    "key": "text",
+    "decided": "number",
+    "action": "whole",
+    "name": "text",
+    "probability": "number",
+    "holdout": "number",
+    "among": "text",
+}
+LAST = {"outcome": "number", "events": "whole", "reported": "number"}
+"""The kinds of columns before and after those of the observation."""
 
 
 def columns(problem: Any) -> dict[str, str]:
     """The columns of a learner's log and their kinds: whole, number or text."""
-    kinds = dict.fromkeys([*FIRST, *_known(problem), *LAST], "number")
-    kinds |= {name: "whole" for name in WHOLE if name in kinds}
-    kinds |= {name: "text" for name in ("key", "name", "among", "features") if name in kinds}
-    if isinstance(features := getattr(problem, "features", None), Features):
-        kinds |= {f"features.{n}": "text" for n in features.fields if n not in features.numbers}
-    return kinds
+    return {**FIRST, **_known(problem), **LAST}
 
 
-def _known(problem: Any) -> list[str]:
+def _known(problem: Any) -> dict[str, str]:
     """The columns of the observation of a decision."""
     if problem.states is not None:
-        return ["step", "state"] if problem.horizon > 1 else ["state"]
+        return dict.fromkeys(["step", "state"] if problem.horizon > 1 else ["state"], "whole")
     if problem.actions is None:
-        return ["features"]
-    features = problem.features
-    if isinstance(features, Features):
-        return [f"features.{name}" for name in features.fields]
-    return [f"features.{place}" for place in range(features or 0)]
+        return {"features": "text"}
+    known = problem.features
+    if isinstance(known, Features):
+        kinds = {name: "number" if name in known.numbers else "text" for name in known.fields}
+        return {f"features.{name}": kind for name, kind in kinds.items()}
+    return {f"features.{place}": "number" for place in range(known or 0)}
 
 
 STATEMENT = """

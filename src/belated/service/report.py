@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from prometheus_client import generate_latest
@@ -40,15 +40,6 @@ DAYS = 400
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
-class Sums(NamedTuple):
-    """Decisions, those that have reported, and the sums of their outcomes and of the squares."""
-
-    decisions: float
-    reports: float
-    total: float
-    square: float
-
-
 @dataclass(slots=True)
 class Totals:
     """Sums of a learner.
@@ -58,9 +49,10 @@ class Totals:
     h / (n p). Every decision counts for the holdout with that weight w.
 
     Attributes:
-        days: eleven sums of each of the newest days, by number of days since 1970: the `Sums` of
-            all decisions, those of the holdout, and the sums of w², w² t and w² t² over the
-            holdout's weights w and totals t.
+        days: eleven sums of each of the newest days, by number of days since 1970: decisions,
+            those that have reported, and the sums of their outcomes t in people's unit and of
+            their squares; the same of the holdout; and the sums of w², w² t and w² t² over the
+            holdout's weights w.
         plays: the number of plays by day and action.
         actions: the same sums of each action, since the beginning.
         whole: the same sums of all decisions.
@@ -122,21 +114,26 @@ def counted(db: Tables, session: Session) -> dict[str, Any]:
     return found
 
 
+TOTALS = """
+SELECT day, action, count(*), count(t), sum(t), sum(t * t),
+    sum(w), sum(CASE WHEN t IS NOT NULL THEN w ELSE 0 END), sum(w * t), sum(w * t * t),
+    sum(w * w), sum(w * w * t), sum(w * w * t * t)
+FROM (SELECT {day} AS day, d.action AS action, ? + ? * e.total AS t, coalesce(d.holdout, 0) AS w
+    FROM episodes e LEFT JOIN decisions d
+    ON d.learner = e.learner AND d.number = e.number AND d.step = 0 WHERE e.learner = ?) AS told
+GROUP BY 1, 2 ORDER BY 1
+"""
+"""The sums of `Totals` by day and action."""
+
+
 def totals_of(db: Tables, session: Session) -> Totals:
     """The sums of a learner."""
+    unit = unit_of(session)
     days: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
     actions: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
     plays = {}
-    w = "coalesce(d.holdout, 0)"
-    told = "CASE WHEN e.total IS NOT NULL THEN 1 ELSE 0 END"
     for day, action, *found in db.all(
-        f"SELECT {db.day}, d.action, count(*), count(e.total), sum(e.total), "
-        f"sum(e.total * e.total), sum({w}), sum({w} * {told}), sum({w} * e.total), "
-        f"sum({w} * e.total * e.total), sum({w} * {w}), sum({w} * {w} * e.total), "
-        f"sum({w} * {w} * e.total * e.total) FROM episodes e LEFT JOIN decisions d "
-        "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
-        "WHERE e.learner = ? GROUP BY 1, 2 ORDER BY 1",
-        session.name,
+        TOTALS.format(day=db.day), unit.shift, unit.factor, session.name
     ):
         sums = np.array([value or 0.0 for value in found])
         days[day] += sums
@@ -257,12 +254,6 @@ class Unit:
     factor: float = 1.0
     sign: float = 1.0
 
-    def sums(self, given: Sums) -> tuple[float, float]:
-        """Sums of the converted amounts and of their squares, signed so that more is better."""
-        a, b, n = self.shift, self.factor, given.reports
-        total = a * n + b * given.total
-        return self.sign * total, a * a * n + 2 * a * b * given.total + b * b * given.square
-
 
 def unit_of(session: Session) -> Unit:
     """The unit of a learner's outcomes for people."""
@@ -337,8 +328,8 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "warnings": [{"kind": kind, "text": text} for kind, text in warnings],
         "actions": _actions(seen, rows, unit, totals, days),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
-        "days": _days(totals, seen, unit, silence, now),
-        "holdout": _holdout(totals, unit, silence, seen.holdout),
+        "days": _days(totals, seen, silence, now),
+        "holdout": _holdout(totals, silence, seen.holdout),
         "delays": _delays(totals, seen),
         **{word: counts[word] for word in ("begun", "pending", "overdue", "late")},
         "words": WORDS,
@@ -353,10 +344,9 @@ def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> l
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    sums = [Sums(*totals.actions.get(a, np.zeros(11)).tolist()[:4]) for a in range(problem.actions)]
-    raw = np.array([unit.sums(one) for one in sums])  # (A, 2)
-    reports = np.array([one.reports for one in sums])
-    plays = np.array([int(one.decisions) for one in sums])
+    sums = np.array([totals.actions.get(a, np.zeros(11)) for a in range(problem.actions)])
+    plays, reports = sums[:, 0].astype(int), sums[:, 1]
+    raw = sums[:, 2:4] * [unit.sign, 1.0]  # (A, 2)
     names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
     default = session.config.default
@@ -417,7 +407,7 @@ def _exposure(seen: AgentSummary, age: float) -> float:
 
 
 def _days(
-    totals: Totals, seen: AgentSummary, unit: Unit, silence: float | None, now: float
+    totals: Totals, seen: AgentSummary, silence: float | None, now: float
 ) -> list[dict[str, Any]]:
     """Outcomes by day of the decision, oldest first.
 
@@ -427,60 +417,56 @@ def _days(
     found = []
     for number, day in totals.days.items():
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
-        exposed, held = _exposure(seen, age), Sums(*day.tolist()[4:8])
+        exposed, held = _exposure(seen, age), day.tolist()[4:8]
         began = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)
         found.append(
             {
                 "day": began.date().isoformat(),
                 "exposed": exposed,
-                **_day(Sums(*day.tolist()[:4]), unit, silence, exposed),
-                "holdout": _day(held, unit, silence, exposed) if held.decisions > 0.0 else None,
+                **_day(day.tolist()[:4], silence, exposed),
+                "holdout": _day(held, silence, exposed) if held[0] > 0.0 else None,
             }
         )
     return found
 
 
-def _day(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> dict[str, Any]:
+def _day(sums: list[float], silence: float | None, exposed: float) -> dict[str, Any]:
     return {
-        "decisions": sums.decisions,
-        "reports": sums.reports,
-        "so_far": _mean(sums, unit, silence, 1.0),
-        "mean": _mean(sums, unit, silence, exposed) if exposed >= LEAST_SHARE else None,
+        "decisions": sums[0],
+        "reports": sums[1],
+        "so_far": _mean(sums, silence, 1.0),
+        "mean": _mean(sums, silence, exposed) if exposed >= LEAST_SHARE else None,
     }
 
 
-def _mean(sums: Sums, unit: Unit, silence: float | None, exposed: float) -> float | None:
+def _mean(sums: list[float], silence: float | None, exposed: float) -> float | None:
     """The outcome per decision; only of those that have reported if silence has no meaning."""
-    total = unit.sign * unit.sums(sums)[0]
+    decided, reports, total, _ = sums
     if silence is None:
-        return total / sums.reports if sums.reports > 0.0 else None
-    if not sums.decisions > 0.0:
-        return None
-    return silence + (total - silence * sums.reports) / (sums.decisions * exposed)
+        return total / reports if reports > 0.0 else None
+    return silence + (total - silence * reports) / (decided * exposed) if decided > 0.0 else None
 
 
-def _holdout(
-    totals: Totals, unit: Unit, silence: float | None, share: float
-) -> dict[str, Any] | None:
+def _holdout(totals: Totals, silence: float | None, share: float) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    held = Sums(*totals.whole.tolist()[4:8])
-    if not (share or held.decisions):
+    held = totals.whole.tolist()[4:8]
+    if not (share or held[0]):
         return None
-    mean, error = _mean(held, unit, silence, 1.0), math.inf
-    mass = held.decisions if silence is not None else held.reports
+    mean, error = _mean(held, silence, 1.0), math.inf
+    mass = held[0] if silence is not None else held[1]
     if mean is not None and mass > 0.0:
         w, wt, wtt = totals.whole[8:].tolist()
         m = mean - (silence or 0.0)  # relative to silence, which does not change the variance
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
-    everyone = Sums(*sum(totals.actions.values(), np.zeros(11)).tolist()[:4])
+    everyone = sum(totals.actions.values(), np.zeros(11)).tolist()[:4]
     return {
         "share": share,
-        "decisions": held.decisions,
-        "reports": held.reports,
+        "decisions": held[0],
+        "reports": held[1],
         "mean": mean,
         "low": None if mean is None else mean - Z * error,
         "high": None if mean is None else mean + Z * error,
-        "all_mean": _mean(everyone, unit, silence, 1.0),
+        "all_mean": _mean(everyone, silence, 1.0),
     }
 
 

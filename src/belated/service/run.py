@@ -166,16 +166,17 @@ HEAD_PATIENCE = 30.0
 class Connection(HttpToolsProtocol):
     """A connection that limits the head of a request: its length, and the time until it is whole.
 
-    The parser has no limit of its own, so a client could send a head without an end.
+    The parser has no limit of its own, so a client could send a head without an end. A connection
+    has one timer, and not one for every head.
     """
 
     _head: int | None = 0
-    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
-        self._expect_head()
+        self._since = self.loop.time()
+        self._look()
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of a head before they are parsed."""
@@ -191,28 +192,20 @@ class Connection(HttpToolsProtocol):
         """Wait for the end of the head that has begun."""
         super().on_message_begin()
         if self._head is None:
-            self._expect_head()
+            self._head, self._since = 0, self.loop.time()
 
     def on_headers_complete(self) -> None:
         """Wait no longer."""
         self._head = None
-        self._cancel_timer()
         super().on_headers_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._cancel_timer()
-        super().connection_lost(exc)
-
-    def _expect_head(self) -> None:
-        self._head = 0
-        self._cancel_timer()
-        self._timer = self.loop.call_later(HEAD_PATIENCE, self.transport.close)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _look(self) -> None:
+        """Close the connection if a head is not complete in time."""
+        waited = 0.0 if self._head is None else self.loop.time() - self._since
+        if waited >= HEAD_PATIENCE:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(HEAD_PATIENCE - waited, self._look)
 
 
 PAUSE = 0.5

@@ -156,7 +156,7 @@ class Tables:
     def all(self, statement: str, *values: Any) -> list[Any]:
         """The rows that a statement returns; `?` stands for a value."""
         try:
-            found = self._execute(statement, values)
+            found = self._db.execute(self._form(statement), values)
             return found.fetchall() if found.description else []
         except self._error as error:
             raise self._failure(error) from None
@@ -204,9 +204,6 @@ class Tables:
 
     def _another(self) -> Tables:
         raise NotImplementedError
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
-        return self._db.execute(statement, values)
 
     def _form(self, statement: str) -> str:
         return statement
@@ -371,9 +368,6 @@ class PostgresTables(Tables):
 
     def _another(self) -> Tables:
         return PostgresTables(self._url, None)
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
-        return self._db.execute(self._form(statement) if values else statement, values or None)
 
     def _form(self, statement: str) -> str:
         return _placed(statement)

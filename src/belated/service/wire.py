@@ -59,14 +59,8 @@ PARAMETERS: dict[str, Any] = {
     "name": Annotated[str, Meta(max_length=63)],
     "episode": Whole,
     "action": Annotated[str, Meta(max_length=LONGEST_KEY)],
-    "step": Whole,
-    "state": Whole,
-    "after": Annotated[int, Meta(ge=-1, le=LARGEST_WHOLE)],
-    "limit": Annotated[int, Meta(ge=1, le=1000)],
-    "newest": Annotated[int, Meta(ge=2, le=1_000_000)],
-    "format": Literal["json", "npy", "csv", "parquet"],
 }
-"""The types of parameters in paths and after the question mark."""
+"""The types of parameters in paths."""
 
 
 class Refusal(Exception):
