@@ -36,6 +36,8 @@ COSTS = ("rewards", "clip", "default", "default_reward")
 """Keys of learners with states, whose outcomes are costs in the end."""
 NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
+MOST_BATCH = 30_000
+"""The largest number of records in a request, since one statement has a place for each."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
 
@@ -46,7 +48,7 @@ class Limits:
 
     Attributes:
         body: the largest request, in bytes.
-        batch: the largest number of records in a request.
+        batch: the largest number of records in a request, at most 30,000.
         open: the largest number of open episodes of a learner.
         waiting: the largest number of calls that wait for an agent.
         snapshot: the number of rows between two snapshots.
@@ -66,9 +68,10 @@ class Limits:
             checks.integer(name, getattr(self, name), 1)
         if self.log is not None:
             checks.integer("log", self.log, 0)
-        if self.batch > self.waiting:
+        if self.batch > min(self.waiting, MOST_BATCH):
             raise ValueError(
-                f"batch must be at most limits.waiting = {self.waiting}, got {self.batch}"
+                f"batch must be at most limits.waiting = {self.waiting} and {MOST_BATCH}, "
+                f"got {self.batch}"
             )
 
 

@@ -61,7 +61,7 @@ ITEM = 8
 LARGEST_AMOUNT = 1e100
 """Larger amounts count as this, so that squares stay finite."""
 SLICE = 500
-"""The largest number of values in one statement."""
+"""The largest number of episodes that are closed at once."""
 INSERT = {
     "episodes": "(learner, number, key, seq, version, began, policy, model) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
@@ -246,13 +246,10 @@ class Session:
         self._insert("changes", (self._number(), what, _dumped(body), version, self.now))
 
     def _select(self, statement: str, values: Iterable[Any]) -> list[Any]:
-        """The rows of a statement with a list of values, in portions."""
-        found: list[Any] = []
+        """The rows of a statement with a list of values, as many as a batch may have."""
         items = list(values)
-        for i in range(0, len(items), SLICE):
-            some = items[i : i + SLICE]
-            found += self.db.all(statement.format(", ".join("?" * len(some))), self.name, *some)
-        return found
+        marks = ", ".join("?" * len(items))
+        return self.db.all(statement.format(marks), self.name, *items) if items else []
 
     def count(self, kind: str, more: int = 1) -> None:
         """Count what has happened, also by minute."""
@@ -406,7 +403,7 @@ class Session:
         found = {
             key: row
             for key, *row in self._select(
-                "SELECT e.key, e.number, d.observation, d.allowed, d.action, d.probability, "
+                "SELECT e.key, e.number, d.action, d.probability, d.observation, d.allowed, "
                 "e.policy FROM episodes e LEFT JOIN decisions d "
                 "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
                 "WHERE e.learner = ? AND e.key IN ({})",
@@ -415,17 +412,16 @@ class Session:
         }
         for one in asked:
             if one.key in found:
-                _check_same(one, *found[one.key])
+                _check_same(one, *found[one.key][3:])
         new = [one for one in asked if one.key not in found]
         chosen = self._choose_new(new) if new else []
         if chosen is None:
             return self.choose(asked)
         made = iter(chosen)
-        known = {
-            key: self._decided(number, action, probability, created=False)
-            for key, (number, _, _, action, probability, _) in found.items()
-        }
-        return [known[one.key] if one.key in known else next(made) for one in asked]
+        return [
+            self._decided(*found[one.key][:3], created=False) if one.key in found else next(made)
+            for one in asked
+        ]
 
     def _decided(self, number: int, action: int, probability: float, *, created: bool) -> Done:
         names = getattr(self.problem, "names", None)
@@ -818,9 +814,9 @@ class Session:
         )  # fmt: skip
 
 
-def _check_same(one: Asked, _: int, observation: str, allowed: str, *rest: Any) -> None:
+def _check_same(one: Asked, observation: str, allowed: str, policy: str | None) -> None:
     """Raise `Refusal` if a key was used for something else."""
-    if rest[-1] is not None or observation is None:
+    if policy is not None or observation is None:
         differs = "an episode that was begun without a decision"
     elif json.loads(observation) != one.observation:
         differs = f"other {one.field}"

@@ -18,6 +18,7 @@ whether the deadline was met.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -27,6 +28,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
 from belated.core.records import Scale
+from belated.linear.reward import LARGEST
 from belated.tabular.records import read
 
 BESIDE = {
@@ -287,9 +289,9 @@ class Reader:
             rest = {word: given[word] for word in given if word not in ("key", "time")}
             told = {**rest, "episode": episode}
         elif name == "reward" and self.decides and self.rewards is None and "range" not in given:
-            event = given.get("event")
-            if event is not None:
-                told["event"] = _field("event", event, _event)
+            told["reward"] = checks.real("reward", value, -LARGEST, LARGEST)
+            if given.get("event") is not None:
+                told["event"] = _field("event", given["event"], _event)
         elif name in ("reward", "rewards"):
             told = {"episode": episode, name.replace("reward", "cost"): self._costs(name, given)}
         if "cost" in told:
@@ -332,11 +334,9 @@ def seconds(value: object) -> float:
     """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
     if not isinstance(value, str):
         return float(_field("time", value, checks.real, -LATEST, LATEST))
-    try:
+    with suppress(ValueError):
         moment = datetime.fromisoformat(value[:64])
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
-        raise Refusal(why, "time")
-    return moment.timestamp()
+        if moment.tzinfo is not None:
+            return moment.timestamp()
+    why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
+    raise Refusal(why, "time")
