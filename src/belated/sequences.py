@@ -163,15 +163,13 @@ class Contest:
 
     def restore(self, state: Floats) -> None:
         """Continue from the state of another contest with the same arguments."""
-        size = sum(np.size(getattr(self, name)) for name in STATE)
-        if state.shape != (size,):
-            raise ValueError(f"state must have shape ({size},), got shape {state.shape}")
-        place = 0
-        for name in STATE:
-            old = np.asarray(getattr(self, name))
-            part = state[place : place + old.size].reshape(old.shape).astype(old.dtype)
-            setattr(self, name, part if old.ndim else part.item())
-            place += old.size
+        before = [np.asarray(getattr(self, name)) for name in STATE]
+        ends = np.cumsum([old.size for old in before])
+        if state.shape != (ends[-1],):
+            raise ValueError(f"state must have shape ({ends[-1]},), got shape {state.shape}")
+        for name, old, part in zip(STATE, before, np.split(state, ends[:-1]), strict=True):
+            new = part.reshape(old.shape).astype(old.dtype)
+            setattr(self, name, new if old.ndim else new.item())
 
     def extend(
         self,
@@ -242,12 +240,10 @@ class Contest:
         self._bounded = self._bounded and known is not None
         least = could if known is None else known
         most = max(CELLS // self.lines**2, 1)
-        start = 0
-        while start < n:
-            stop = min(n, start + most, start + self._next - self.decisions)
-            part = slice(start, stop)
+        part = slice(0, 0)
+        while part.stop < n:
+            part = slice(part.stop, part.stop + min(most, self._next - self.decisions))
             self._take(a[part], played[part], r[part], rows[part], pi[part], least[part])
-            start = stop
         self._floor = float(least[-1][least[-1] > 0.0].min(initial=1.0))
 
     def _take(
@@ -360,8 +356,19 @@ class Contest:
             return None
         wealth = log_wealth(self._S, self._V, self._rho, exact=self.exact)
         sure = wealth >= math.log(self.lines / (1.0 - self.level))
-        found = [a for a in lines if all(sure[a, b] for b in lines if b != a)]
-        return found[0] if found else None
+        return next((a for a in lines if all(sure[a, b] for b in lines if b != a)), None)
+
+    def behind(self, line: int, among: list[int], level: float) -> float:
+        """The most that a line is behind the best of these, at one look; at least 0.
+
+        It trusts no model: the normal limit, with the level split over the others.
+        """
+        from scipy.special import ndtri  # noqa: PLC0415 - slow to import
+
+        others = [b for b in among if self._H[b, line] > 0.0]
+        z = ndtri(1.0 - (1.0 - level) / max(len(others), 1))
+        S, V, H = (sums[others, line] for sums in (self._S, self._V, self._H))
+        return float(((S + z * np.sqrt(V)) / H).max(initial=0.0))
 
     def still(self, line: int, gaps: Floats, shares: Floats, least: float | None = None) -> float:
         """About how many more decisions make it sure that a line wins; infinite if never.
@@ -374,9 +381,8 @@ class Contest:
         """
         floor = self._floor if least is None else least
         square = float(self._moments[0]) / max(self.decisions, 1) * self._scale**2
-        longest = 0.0
-        for other in np.flatnonzero(np.isfinite(gaps) & (np.arange(self.lines) != line)):
-            found = needed(
+        return max(
+            needed(
                 float(gaps[other]) * self._scale,
                 square,
                 (float(shares[line]), float(shares[other])),
@@ -386,8 +392,9 @@ class Contest:
                 exact=self.exact,
                 begun=(float(self._S[line, other]), float(self._V[line, other])),
             )
-            longest = max(longest, found)
-        return longest
+            for other in np.flatnonzero(np.isfinite(gaps))
+            if other != line
+        )
 
 
 def needed(

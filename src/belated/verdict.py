@@ -84,7 +84,8 @@ class Verdict:
         difference: its value less that of the runner-up, over the decisions whose outcomes are
             final, with an interval that is valid at every look; None without a window.
         at_stake: the upper end of what is lost per decision if everybody gets the leader from now
-            on, with a probability of `level` at this moment.
+            on, with a probability of `level` at this moment. With features and a window it is at
+            least what the final outcomes leave possible where effects are not linear.
         winner: the action that is better than every other one, at `level` however often somebody
             looks; None until that is sure.
         still: what it takes until a winner can be expected; None if there is one, if the actions
@@ -155,10 +156,10 @@ def verdict(
     if rows[first].leads == rows[order[-1]].leads:
         sentence = "Too early to tell which action leads."
         return Verdict(None, rows[first].leads, None, math.inf, None, None, level, sentence)
-    stake = at_stake([rows[a] for a in active], active.index(first), level)
-    found = Verdict(
-        rows[first].action, rows[first].leads, None, max(stake, 0.0), None, None, level, ""
-    )
+    stake = max(at_stake([rows[a] for a in active], active.index(first), level), 0.0)
+    if contest is not None and contest.features:
+        stake = max(stake, contest.behind(first, active, level))
+    found = Verdict(rows[first].action, rows[first].leads, None, stake, None, None, level, "")
     amount = f"{_rounded(found.at_stake)} {unit}".strip()
     most = f"at most {amount} a {per}" if found.at_stake else f"nothing ({_percent(level)})"
     words = [

@@ -1,4 +1,4 @@
-"""Data that nobody here made: two trials and the log of a shop.
+"""Data that nobody here made: two trials, the log of a shop, and a table of induction times.
 
 The files are those of the packages scikit-survival (ACTG 320: 1,151 patients, two randomised arms),
 lifelines (ACTG 175: 2,139 patients, four arms) and obp (Open Bandit sample: 10,000 decisions of two
@@ -17,6 +17,7 @@ from benchmarks import real_worlds
 import belated as bl
 from belated import evaluation
 from belated.evaluation import Contest, DecisionLog, follow
+from belated.linear.exposure import UNIT_EDGES, Delays
 
 
 def file_of(package, *parts):
@@ -212,3 +213,49 @@ def test_the_default_estimator_is_the_one_nearer_to_what_the_policies_earned():
     ratio, robust = np.sqrt(np.mean(np.square(errors), axis=0))
     assert robust < ratio < 0.002
     assert evaluation.value.__kwdefaults__["method"] == "doubly robust"
+
+
+# Quarters from infection with HIV by transfusion to AIDS, by quarter of infection since April 1978,
+# of those who had AIDS by the 32nd: the table of Lagakos, Barraj & De Gruttola, Biometrika 75
+# (1988). All others are unseen, so that a delay is known only if it is short enough.
+ADULTS = """
+0:20 1:27 3:20,20,29 4:17,23,25,26 5:16,17,19,23 6:11,15,20,22,26 7:11,12,21,21
+8:9,12,16,18,19,20,21,21,22,22,24 9:12,22 10:9,9,9,9,10,11,12,13,13,16,16,16
+11:5,6,10,12,12,13,15,18,18,20,20,21,21,21,21,21 12:8,13,14,15,16,16,17,17,17,19,19,19,20
+13:5,7,8,8,11,12,12,14,14,17,18 14:5,9,9,10,11,11,12,13,14,14,16,16,17,18,18
+15:5,7,7,8,11,12,12,12,16,17,17 16:4,6,6,8,9,11,14,15,15,16 17:5,6,6,8,8,8,9,10,10,10,12,14,14
+18:4,6,6,6,7,9,9,10,10,10,10,11,11,11,11,12,12,12,13,13
+19:4,6,6,6,7,7,8,9,11,12,12,13,13,13,13,13,13 20:2,6,6,7,8,9,9,9,10,10,12,12,12
+21:1,1,3,3,3,4,4,5,5,6,6,6,6,9,9,10,10,11 22:4,4,4,5,5,7,8,9,9,10 23:1,1,3,4,6,6,6,8,8,9
+24:2,3,3,3,4,4,4,5,5,6,6,7,7,7,8 25:3,4,5,7,7 26:1,1,3,4,5,6 27:3,3,4,5,5,5 28:3 29:1
+"""
+CHILDREN = """
+4:22 6:9 9:12 11:4 12:7 14:3 15:3,4,11,12,14,17 16:4 17:7 18:13 19:4,9 20:2,3,6,10 21:1,4,6
+22:2,6,10 23:7 24:2,5 25:2,5 26:3 27:2,3 28:3 29:1
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "known"),
+    [(ADULTS, {4: 0.0212, 12: 0.1584, 24: 0.6060}), (CHILDREN, {4: 0.2237, 12: 0.5195})],
+    ids=["adults", "children"],
+)
+def test_induction_times_of_aids_have_the_reverse_hazard_of_the_literature(table, known):
+    """The product-limit estimator over every quarter, and what lifelines says in reversed time."""
+    rows = [line.split(":") for line in table.split()]
+    s, t = np.array(
+        [(int(at), int(one)) for at, group in rows for one in group.split(",")], dtype=float
+    ).T
+    assert len(s) in (258, 37)
+    limit, F = {}, 1.0
+    for x in range(32, -1, -1):
+        limit[x] = F
+        F *= 1.0 - (t == x).sum() / max(((t <= x) & (32 - s >= x)).sum(), 1)
+    assert {x: round(limit[x], 4) for x in known} == known  # KaplanMeierFitter, entry=s
+    delays = Delays(1)
+    delays.add(np.zeros(len(s), dtype=np.int32), t, 32 - s)
+    share = dict(zip(UNIT_EDGES, delays.shares()[0], strict=True))
+    for x in (1, 2, 3, 4, 6, 8):  # of those within four years: the longest are not identified
+        found, truth = share[x] / share[16], limit[x] / limit[16]
+        assert found == pytest.approx(truth, abs=0.04)
+        assert abs(found - truth) < 0.5 * ((t <= x).sum() / (t <= 16).sum() - truth)

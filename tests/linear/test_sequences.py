@@ -301,3 +301,20 @@ def test_a_floor_that_changes_counts_for_its_own_decisions():
     assert changed.exact
     assert changed.winner() == half.winner() == 1
     assert changed._H[0, 1] == pytest.approx(0.5 * 1000 + 0.01 * 1000)
+
+
+@pytest.mark.parametrize(
+    ("total", "spread", "rho", "expected"),
+    [
+        (0.5, 1.0, 5.0, 0.04600027),
+        (8.0, 12.0, 5.0, 1.362328023),
+        (30.0, 60.0, 5.0, 4.615563538),
+        (20.0, 150.0, 25.0, 0.656556049),
+        (60.0, 400.0, 25.0, 3.093624996),
+    ],
+)
+def test_exact_wealth_is_that_of_the_package_of_its_authors(total, spread, rho, expected):
+    """confseq 0.0.11, gamma_exponential_log_mixture with c = 1; its bounds at two spreads."""
+    assert float(log_wealth(total, spread, rho, exact=True)) == pytest.approx(expected, abs=1e-8)
+    assert radius(30.0, 25.0, 0.01, exact=True) == pytest.approx(24.901980623, rel=1e-8)
+    assert radius(500.0, 25.0, 0.025, exact=True) == pytest.approx(72.385386412, rel=1e-8)

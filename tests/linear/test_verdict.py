@@ -41,6 +41,28 @@ def test_what_is_at_stake_is_the_quantile_of_two_normals():
     assert at_stake(sure, 1, 0.95) == 0.0
 
 
+def test_what_is_at_stake_with_features_does_not_trust_a_line():
+    """The effect is a step: where the leader was not shown, a linear model is wrong.
+
+    Action 1 is worth 0.2 for half of the visitors and 0.6 for the others; action 0 is worth 0.5.
+    """
+    rng = np.random.default_rng(4)
+    n = 4000
+    x = rng.integers(0, 2, n)
+    p = np.column_stack([1 - np.where(x, 0.9, 0.1), np.where(x, 0.9, 0.1)])
+    actions = (rng.random(n) < p[:, 1]).astype(int)
+    outcomes = (rng.random(n) < np.where(actions, np.where(x, 0.6, 0.2), 0.5)).astype(float)
+    contest = Contest(2, 1, range=(0.0, 1.0), least=0.1)
+    contest.extend(actions, p, outcomes, x[:, None].astype(float))
+    fooled = [row("a", 0.50, 0.01, 0.0), row("b", 0.58, 0.01, 1.0)]
+    behind = contest.behind(1, [0, 1], 0.95)
+    assert verdict(fooled, contest).at_stake == behind
+    assert 0.1 < behind < 0.2  # the truth is 0.1
+    value = contest.difference(0, 1).value
+    assert behind - value == pytest.approx(1.645 * 0.027, abs=0.01)  # var 2.9 / 4,000
+    assert contest.behind(0, [0, 1], 0.95) == 0.0
+
+
 def test_the_sentence_is_made_from_the_numbers():
     found = verdict(ROWS, played(), pace=200.0, window=3.0, unit="euros", per="mail", time="days")
     assert (found.leader, found.leads, found.winner) == ("question", 0.72, None)
