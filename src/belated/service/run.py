@@ -199,13 +199,18 @@ class Connection(HttpToolsProtocol):
         self._head = None
         super().on_headers_complete()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer; a timer would keep the closed connection in memory."""
+        self._timer.cancel()
+        super().connection_lost(exc)
+
     def _look(self) -> None:
         """Close the connection if a head is not complete in time."""
         waited = 0.0 if self._head is None else self.loop.time() - self._since
         if waited >= HEAD_PATIENCE:
             self.transport.close()
-        elif not self.transport.is_closing():
-            self.loop.call_later(HEAD_PATIENCE - waited, self._look)
+        else:
+            self._timer = self.loop.call_later(HEAD_PATIENCE - waited, self._look)
 
 
 PAUSE = 0.5
