@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belated.core.records import Scale
-from belated.service.wire import End, Reader, Refusal
+from belated.service.wire import End, Refusal, parse
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 episodes = st.integers(0, 2**40)
@@ -29,7 +29,7 @@ records = st.one_of(
 
 @given(records)
 def test_a_record_comes_back_as_it_was(record):
-    again = Reader().parse(json.loads(json.dumps(record.to_json())))
+    again = parse(json.loads(json.dumps(record.to_json())))
     assert type(again) is type(record)
     assert again.to_json() == record.to_json()
 
@@ -40,8 +40,8 @@ def test_rewards_become_costs(a, b, share):
     if high - low < 1e-3:
         return
     reward = min(high, max(low, low + share * (high - low)))
-    one = Reader().parse({"episode": 1, "step": 0, "reward": reward, "range": [low, high]})
-    all_ = Reader(rewards=Scale(low, high)).parse({"episode": 1, "rewards": [reward, high]})
+    one = parse({"episode": 1, "step": 0, "reward": reward, "range": [low, high]})
+    all_ = parse({"episode": 1, "rewards": [reward, high]}, rewards=Scale(low, high))
     assert one.cost == pytest.approx(1 - share, abs=1e-6)
     assert all_.values == pytest.approx([1 - share, 0], abs=1e-6)
 
@@ -79,7 +79,7 @@ WRONG = [
 @pytest.mark.parametrize(("given_", "field"), WRONG, ids=str)
 def test_what_is_wrong_is_named(given_, field):
     with pytest.raises(Refusal) as found:
-        Reader().parse(given_)
+        parse(given_)
     assert found.value.field == field
 
 
@@ -94,4 +94,4 @@ def test_what_is_wrong_is_named(given_, field):
 )  # fmt: skip
 def test_anything_is_a_record_or_an_error(value):
     with contextlib.suppress(Refusal):
-        Reader().parse(value).to_json()
+        parse(value).to_json()

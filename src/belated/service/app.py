@@ -12,6 +12,7 @@ the answer: the client would then see a broken connection, and not the reason.
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import math
 import re
@@ -19,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 from urllib.parse import parse_qsl, quote
 
 import msgspec
@@ -27,12 +28,11 @@ import numpy as np
 
 from belated import __version__
 from belated.service import export, page, wire
-from belated.service.gate import ANYBODY, Gate, Headers, Token, Verb
+from belated.service.gate import ANYBODY, Gate, Headers, Verb
 from belated.service.learner import Learner
 from belated.service.report import described, look, metrics, open_episodes, report
-from belated.service.session import Session
 from belated.service.tables import StorageError
-from belated.service.wire import PARAMETERS, Refusal
+from belated.service.wire import Refusal
 
 LONGEST_JSON = 100_000
 """The largest policy that is written as JSON, during which other requests wait."""
@@ -40,8 +40,6 @@ MOST_DROPPED = 2**24
 """The largest number of bytes of a rejected request that are received."""
 LONGEST_DROPPING = 10.0
 """The largest number of seconds for which they are received."""
-BASE = ["", "v1", "learners"]
-"""The parts of a path before the name of a learner."""
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
 NOT_STORED = "not stored; the server's log says why"
@@ -63,6 +61,14 @@ EXAMPLES = {
     },
     "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
 }
+
+
+Name = Annotated[str, msgspec.Meta(max_length=wire.LONGEST_KEY)]
+After = Annotated[int, msgspec.Meta(ge=-1, le=wire.LARGEST_WHOLE)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Newest = Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]
+Decisions = dict[Literal["decisions"], list[wire.Done]]
+Outcomes = dict[Literal["outcomes"], list[wire.Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,96 +102,67 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(msgspec.json.encode(value), status, headers=headers)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request.
-
-    Attributes:
-        service: the service.
-        token: the rights of the client.
-        given: the parameters in the path and after the question mark.
-        body: decoded, if the operation has one.
-    """
-
-    service: Service
-    token: Token
-    given: dict[str, Any]
-    body: Any = None
-
-    @property
-    def learner(self) -> Learner:
-        """The learner."""
-        return self.service.learners[self.given["name"]]
-
-    @property
-    def session(self) -> Session:
-        """The session of the learner; raises `Refusal` while it does not run here."""
-        return self.learner.opened()
-
-    def batch(self, name: str) -> list[Any]:
-        """The items of a batch; raises `Refusal` if it is too long. name: what they are."""
-        items, most = getattr(self.body, name), self.learner.limits.batch
-        if len(items) > most:
-            why = f"a batch must have at most {most} {name}, got {len(items)}"
-            raise Refusal(why, name, None, 413)
-        return list(items)
-
-    async def look(self, function: Callable[..., Any], *more: Any) -> Any:
-        """What a function says of the session and of the agent at this moment."""
-        seen = await self.learner.ask(look)
-        return await asyncio.to_thread(function, self.session, seen, *more)
-
-
-async def begin(request: Request) -> Any:
+async def begin(learner: Learner, body: wire.KeyBody | None = None) -> wire.Done:
     """Begin an episode. A retry with the same key returns the same episode."""
-    key = getattr(request.body, "key", None)
-    return await request.learner.ask(lambda session: session.begin(key), 0)
+    key = None if body is None else body.key
+    return await learner.ask(lambda session: session.begin(key), 0)
 
 
-async def decide(request: Request) -> Any:
+async def decide(learner: Learner, body: wire.Asked) -> wire.Done:
     """Draw an action for a step of an episode. A retry gives the same action.
 
     Without an episode, one of one step begins; a retry with the same key gives the same decision.
     """
-    body = request.body
     if body.episode is None:
-        return (await _chosen(request, [body]))[0]
+        return (await _chosen(learner, [body]))[0]
     for name in ("features", "among", "key", "step", "state"):
         wanted = name in ("step", "state")
         if (getattr(body, name) is not None) != wanted:
             why = "is required" if wanted else "must be left out beside an episode"
             raise Refusal(f"{name} {why}", name)
-    asked = (body.episode, body.step, body.state)
-    return await request.learner.ask(lambda session: session.decide(*asked), 1)
+    asked: Any = (body.episode, body.step, body.state)
+    return await learner.ask(lambda session: session.decide(*asked), 1)
 
 
-async def decide_batch(request: Request) -> Any:
+async def decide_batch(learner: Learner, body: wire.DecideBatchBody) -> Decisions:
     """Make many decisions: all of them are made and stored, or none."""
-    return {"decisions": await _chosen(request, request.batch("decisions"))}
+    _check_size(learner, "decisions", body.decisions)
+    return {"decisions": await _chosen(learner, body.decisions)}
 
 
-async def _chosen(request: Request, asked: list[Any]) -> Any:
+async def _chosen(learner: Learner, asked: list[wire.Asked]) -> list[wire.Done]:
     for one in asked:
         if one.episode is not None or one.step is not None:
             why = "step needs an episode; a learner of one step begins one here"
             raise Refusal(why, "step" if one.episode is None else "episode")
         if one.features is not None and one.state is not None:
             raise Refusal("a decision must have features or a state, got both", "state")
-    return await request.learner.ask(lambda session: session.choose(asked), 0, decides=True)
+    return await learner.ask(lambda session: session.choose(asked), 0, decides=True)
 
 
-async def policy(request: Request) -> Any:
+def _check_size(learner: Learner, name: str, items: list[Any]) -> None:
+    """Raise `Refusal` if a batch is too long. name: what its items are."""
+    if len(items) > learner.limits.batch:
+        why = f"a batch must have at most {learner.limits.batch} {name}, got {len(items)}"
+        raise Refusal(why, name, None, 413)
+
+
+async def policy(
+    learner: Learner,
+    episode: wire.Whole,
+    step: wire.Whole | None = None,
+    state: wire.Whole | None = None,
+    format: Literal["json", "npy"] = "json",
+) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-    episode: int = request.given["episode"]
-    step, state = request.given.get("step"), request.given.get("state")
-    found = await request.learner.ask(lambda session: session.policy(episode))
+    found = await learner.ask(lambda session: session.policy(episode))
     H, S, _ = found.shape
     if step is not None and step >= H:
         raise Refusal(f"step must be below {H}, got {step}", "step")
     if state is not None and (state >= S or step is None):
         raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
     found = found[tuple(place for place in (step, state) if place is not None)]
-    if request.given.get("format") == "npy":
+    if format == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)
         return Answer(made.getvalue(), kind="application/x-npy")
@@ -195,156 +172,164 @@ async def policy(request: Request) -> Any:
     return {"episode": episode, "policy": found.tolist()}
 
 
-async def feedback(request: Request) -> Any:
+async def feedback(learner: Learner, body: dict[str, Any]) -> wire.Outcome:
     """Report one record. Records may arrive twice, late, and in any order."""
-    (outcome,) = await _fed(request, [request.body])
-    return as_json(outcome, outcome.status)
+    return (await _fed(learner, [body]))[0]
 
 
-async def feedback_batch(request: Request) -> Any:
+async def feedback_batch(learner: Learner, body: wire.FeedbackBatchBody) -> Outcomes:
     """Report many records. Each has its own outcome; the valid ones are used."""
-    return {"outcomes": await _fed(request, request.batch("records"))}
+    _check_size(learner, "records", body.records)
+    return {"outcomes": await _fed(learner, body.records)}
 
 
-async def _fed(request: Request, records: list[Any]) -> Any:
-    ask, calls = request.learner.ask, len(records)
-    return await ask(lambda session: session.feed(records), calls, decides=calls > 0)
+async def _fed(learner: Learner, records: list[Any]) -> list[wire.Outcome]:
+    calls = len(records)
+    return await learner.ask(lambda session: session.feed(records), calls, decides=calls > 0)
 
 
-async def forget(request: Request) -> Any:
+async def forget(learner: Learner, episode: wire.Whole) -> wire.Outcome:
     """Forget an episode: it will not report."""
-    return await request.learner.ask(lambda session: session.forget(request.given["episode"]), 1)
+    return await learner.ask(lambda session: session.forget(episode), 1)
 
 
-async def add_action(request: Request) -> Any:
+async def add_action(learner: Learner, body: wire.ActionBody | None = None) -> wire.Done:
     """Add an action to a running learner. An existing name changes nothing."""
-    name = getattr(request.body, "name", None)
-    return await request.learner.ask(lambda session: session.add_action(name), 1)
+    name = None if body is None else body.name
+    return await learner.ask(lambda session: session.add_action(name), 1)
 
 
-async def retire_action(request: Request) -> Any:
+async def retire_action(learner: Learner, action: Name) -> wire.Done:
     """Retire an action, by name or number: it is no longer played, but its feedback counts.
 
     A name may contain slashes. Where actions have names, a number means the action with this name,
     if there is one.
     """
-    action = request.given["action"]
-    return await request.learner.ask(lambda session: session.retire_action(action), 1)
+    return await learner.ask(lambda session: session.retire_action(action), 1)
 
 
-async def snapshot(request: Request) -> Any:
+async def snapshot(learner: Learner) -> Any:
     """Write a snapshot soon, so that the next start is fast."""
-    request.learner.opened()
-    request.learner.snapshot()
-    return as_json({"asked": True}, 202)
+    learner.opened()
+    learner.snapshot()
+    return {"asked": True}
 
 
-async def status(request: Request) -> Any:
+async def _looked(learner: Learner, function: Callable[..., Any], *more: Any) -> Any:
+    """What a function says of the session and of the agent at this moment."""
+    seen = await learner.ask(look)
+    return await asyncio.to_thread(function, learner.opened(), seen, *more)
+
+
+async def status(learner: Learner) -> Any:
     """The status of a learner: counts, diagnostics, and recent episodes."""
-    return await request.look(described)
+    return await _looked(learner, described)
 
 
-async def report_(request: Request) -> Any:
+async def report_(learner: Learner) -> Any:
     """The leading action, outcomes per day, delays, important features, and warnings."""
-    return await request.look(report)
+    return await _looked(learner, report)
 
 
-async def decisions(request: Request) -> Any:
+async def decisions(learner: Learner, format: Literal["csv", "parquet"] = "csv") -> Any:
     """The decision log with propensities, as a table; see the documentation for its columns.
 
     It contains the features of every visitor, so it needs the verb `admin`.
     """
-    if request.given.get("format", "csv") == "csv":
-        return Answer(export.as_csv(request.session), kind="text/csv; charset=utf-8")
-    content = await asyncio.to_thread(export.as_parquet, request.session)
+    if format == "csv":
+        return Answer(export.as_csv(learner.opened()), kind="text/csv; charset=utf-8")
+    content = await asyncio.to_thread(export.as_parquet, learner.opened())
     return Answer(content, kind="application/vnd.apache.parquet")
 
 
-async def evaluation(request: Request) -> Any:
+async def evaluation(learner: Learner, newest: Newest = 20_000) -> Any:
     """The estimated values of uniform play and of each action alone, from the decision log."""
     try:
-        return await request.look(export.evaluation, request.given.get("newest", export.NEWEST))
+        return await _looked(learner, export.evaluation, newest)
     except ValueError as error:
         raise Refusal(str(error)) from None
 
 
-async def episodes(request: Request) -> Any:
+async def episodes(learner: Learner, after: After = -1, limit: Limit = 100) -> Any:
     """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
-    after, limit = request.given.get("after", -1), request.given.get("limit", 100)
-    return {"episodes": await asyncio.to_thread(open_episodes, request.session, after, limit)}
+    return {"episodes": await asyncio.to_thread(open_episodes, learner.opened(), after, limit)}
 
 
-async def healthz(request: Request) -> Any:
+async def healthz(seen: list[Learner]) -> Any:
     """Whether the process answers."""
     return {"ok": True}
 
 
-async def readyz(request: Request) -> Any:
+async def readyz(seen: list[Learner]) -> Any:
     """Whether every learner runs, here or on another server; `still`: those that do not learn."""
-    ready = all(one.ready or one.elsewhere for one in request.service.learners.values())
-    still = [one.name for one in request.service.learners.values() if one.still]
+    ready = all(one.ready or one.elsewhere for one in seen)
+    still = [one.name for one in seen if one.still]
     told = {"ready": ready, "still": still} if still else {"ready": ready}
     return as_json(told, 200 if ready else 503)
 
 
-async def metrics_(request: Request) -> Any:
+async def metrics_(seen: list[Learner]) -> Any:
     """Metrics for Prometheus, of the learners that the token may read."""
-    seen = request.service.seen(request.token)
-    if request.service.learners and not seen:
+    if not seen:
         raise Refusal("this token does not allow read", outcome=None, status=403)
     return Answer(await metrics(seen), kind="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def learners(request: Request) -> Any:
+async def learners(seen: list[Learner]) -> Any:
     """The learners that the token may see."""
-    seen = request.service.seen(request.token)
     listed = [{"name": one.name, "ready": one.ready, "still": one.still} for one in seen]
     return {"learners": listed}
 
 
-async def description(request: Request) -> Any:
+async def description(seen: list[Learner]) -> Any:
     """This description."""
     return openapi()
 
 
-async def page_(request: Request) -> Any:
+async def page_(seen: list[Learner]) -> Any:
     """The page."""
     return Answer(page.HTML.encode(), kind="text/html; charset=utf-8", headers=page.HEADERS)
 
 
-async def docs(request: Request) -> Any:
+async def docs(seen: list[Learner]) -> Any:
     """The description for people."""
     return Answer(page.DOCS.encode(), kind="text/html; charset=utf-8", headers=page.HEADERS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
-    """An operation: its route, what it needs, and its bodies.
+    """An operation: its route, and what it needs.
 
-    verb: the right that it needs; None if everybody may ask. body: the type of the body, if it has
-    one. answer: the type of the answer, if it has one. statuses: of refusals beside the common
-    ones. query: the types of its parameters after the question mark. tag: its chapter in the
-    description; None to leave it out.
+    Its function has the learner, or all learners that the client may see, as its first argument.
+    The types of the others are those of the parameters in the path and after the question mark, and
+    of the body; the type that it returns is that of the answer.
+
+    verb: the right that it needs; None if everybody may ask. tag: its chapter in the description;
+    None to leave it out. statuses: of refusals beside the common ones. good: the status of success.
     """
 
     method: str
     path: str
-    function: Callable[[Request], Awaitable[Any]]
+    function: Callable[..., Awaitable[Any]]
     verb: Verb | None
     tag: str | None
-    body: Any = None
-    answer: Any = None
     statuses: tuple[int, ...] = ()
-    query: dict[str, Any] = field(default_factory=dict)
-    is_optional: bool = False
     good: int = 200
+
+    @functools.cached_property
+    def types(self) -> dict[str, Any]:
+        """The types of the arguments but the first, and of the answer, by name."""
+        return dict(list(get_type_hints(self.function, include_extras=True).items())[1:])
+
+    @functools.cached_property
+    def needs_body(self) -> bool:
+        """Whether an empty body is refused."""
+        return "body" in self.types and not self.function.__defaults__
 
     def decoded(self, content: bytes) -> Any:
         """A body; raises `Refusal` that names the wrong field."""
-        if self.body is None or (self.is_optional and not content):
-            return None
         try:
-            return msgspec.json.decode(content.decode(), type=self.body)
+            return msgspec.json.decode(content.decode(), type=self.types["body"])
         except msgspec.ValidationError as error:
             said = str(error)
             found = [each[1] for each in (PLACE.search(said), FIELD.search(said)) if each]
@@ -356,52 +341,36 @@ class Operation:
         except RecursionError:
             raise Refusal("a body must not be nested so deeply", "body") from None
 
-    def parameters(self, texts: dict[str, str]) -> dict[str, Any]:
-        """The parameters of a request by name; raises `Refusal` that names a wrong one."""
+    def arguments(self, texts: dict[str, str], content: bytes) -> dict[str, Any]:
+        """The arguments of a request by name; raises `Refusal` that names a wrong one."""
         found = {}
-        for name, text in texts.items():
-            if name in self.query or f"{{{name}}}" in self.path:
-                try:
-                    found[name] = msgspec.convert(
-                        text, self.query.get(name) or PARAMETERS[name], strict=False
-                    )
-                except msgspec.ValidationError as error:
-                    raise Refusal(f"{name}: {error}", name) from None
+        for name in texts.keys() & self.types.keys() - {"body", "return"}:
+            try:
+                found[name] = msgspec.convert(texts[name], self.types[name], strict=False)
+            except msgspec.ValidationError as error:
+                raise Refusal(f"{name}: {error}", name) from None
+        if self.needs_body or (content and "body" in self.types):
+            found["body"] = self.decoded(content)
         return found
 
 
 L = "/v1/learners/{name}"
-PAGE = {
-    "after": Annotated[int, msgspec.Meta(ge=-1, le=wire.LARGEST_WHOLE)],
-    "limit": Annotated[int, msgspec.Meta(ge=1, le=1000)],
-}
 OPERATIONS = (
-    Operation("POST", f"{L}/decide", decide, "begin", "decide", wire.Asked, wire.Done,
-              (409, 410)),
-    Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide", wire.DecideBatchBody,
-              dict[Literal["decisions"], list[wire.Done]], (409,)),
-    Operation("POST", f"{L}/episodes", begin, "begin", "decide", wire.KeyBody | None, wire.Done,
-              (409,), is_optional=True),
-    Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", statuses=(410,),
-              query={"step": wire.Whole, "state": wire.Whole, "format": Literal["json", "npy"]}),
-    Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback", dict[str, Any],
-              wire.Outcome, (409,)),
-    Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback",
-              wire.FeedbackBatchBody, dict[Literal["outcomes"], list[wire.Outcome]]),
-    Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback",
-              answer=wire.Outcome),
-    Operation("POST", f"{L}/actions", add_action, "admin", "operation", wire.ActionBody | None,
-              wire.Done, is_optional=True),
-    Operation("DELETE", f"{L}/actions/{{action}}", retire_action, "admin", "operation",
-              answer=wire.Done),
+    Operation("POST", f"{L}/decide", decide, "begin", "decide", (409, 410)),
+    Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide", (409,)),
+    Operation("POST", f"{L}/episodes", begin, "begin", "decide", (409,)),
+    Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", (410,)),
+    Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback", (409,)),
+    Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback"),
+    Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback"),
+    Operation("POST", f"{L}/actions", add_action, "admin", "operation"),
+    Operation("DELETE", f"{L}/actions/{{action}}", retire_action, "admin", "operation"),
     Operation("POST", f"{L}/snapshot", snapshot, "admin", "operation", good=202),
     Operation("GET", L, status, "read", "learners"),
     Operation("GET", f"{L}/report", report_, "read", "learners"),
-    Operation("GET", f"{L}/decisions", decisions, "admin", "learners",
-              query={"format": Literal["csv", "parquet"]}),
-    Operation("GET", f"{L}/evaluation", evaluation, "read", "learners",
-              query={"newest": Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]}),
-    Operation("GET", f"{L}/episodes", episodes, "read", "learners", query=PAGE),
+    Operation("GET", f"{L}/decisions", decisions, "admin", "learners"),
+    Operation("GET", f"{L}/evaluation", evaluation, "read", "learners"),
+    Operation("GET", f"{L}/episodes", episodes, "read", "learners"),
     Operation("GET", "/v1/learners", learners, "read", "learners"),
     Operation("GET", "/healthz", healthz, None, "operation"),
     Operation("GET", "/readyz", readyz, None, "operation"),
@@ -409,25 +378,26 @@ OPERATIONS = (
     Operation("GET", "/openapi.json", description, None, None),
     Operation("GET", "/docs", docs, None, None),
     Operation("GET", "/", page_, None, None),
-)  # fmt: skip
-ROUTES: dict[str, dict[str, Operation]] = {}
+)
+ROUTES: dict[re.Pattern[str], dict[str, Operation]] = {}
 for one in OPERATIONS:
-    ROUTES.setdefault(one.path, {})[one.method] = one
+    pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", one.path)
+    pattern = pattern.replace("<action>[^/]*", "<action>.*")  # with slashes
+    ROUTES.setdefault(re.compile(pattern, re.DOTALL), {})[one.method] = one
 
 
 def openapi() -> dict[str, Any]:
-    """The interface as OpenAPI, from the operations and the types of their bodies."""
-    types = [k for one in OPERATIONS for k in (one.body, one.answer) if k is not None]
-    asked = [kind for one in OPERATIONS for kind in one.query.values()]
-    kinds = dict.fromkeys([*types, wire.Refused, *PARAMETERS.values(), *asked])
+    """The interface as OpenAPI, from the operations and the types of their arguments."""
+    shown = [one for one in OPERATIONS if one.tag is not None]
+    types = [kind for one in shown for kind in one.types.values() if kind is not Any]
+    kinds = dict.fromkeys([*types, wire.Refused, Name])
     found, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(kinds, found, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for one in OPERATIONS:
-        if one.tag is not None:
-            paths.setdefault(one.path, {})[one.method.lower()] = _described_operation(one, schemas)
+    for one in shown:
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
     about = "Hand out decisions, take feedback whenever it comes."
     return {
         "openapi": "3.1.0",
@@ -437,19 +407,25 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _described_operation(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
-    """One operation. schemas: of the types of bodies."""
-    inside = {name: PARAMETERS[name] for name in re.findall(r"\{(\w+)", one.path)}
+def _described(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+    """One operation. schemas: by type."""
+    inside = re.findall(r"\{(\w+)", one.path)
+    kinds = {**dict.fromkeys(inside, Name), **one.types}
+    body, answer = kinds.pop("body", None), kinds.pop("return")
     parameters = [
-        {"name": n, "in": place, "schema": schemas[kind], "required": place == "path"}
-        for place, kinds in (("path", inside), ("query", one.query))
+        {
+            "name": n,
+            "in": "path" if n in inside else "query",
+            "schema": schemas[kind],
+            "required": n in inside,
+        }
         for n, kind in kinds.items()
     ]
     good: dict[str, Any] = {"description": "success"}
-    if one.answer is not None:
-        good["content"] = {"application/json": {"schema": schemas[one.answer]}}
-    refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
-    statuses = (*(COMMON if "{name}" in one.path else PLAIN), *one.statuses)
+    if answer is not Any:
+        good["content"] = {"application/json": {"schema": schemas[answer]}}
+    refusal = {"application/json": {"schema": schemas[wire.Refused]}}
+    statuses = (*(COMMON if "name" in inside else PLAIN), *one.statuses)
     refusals = {
         str(n): {"description": HTTPStatus(n).phrase, "content": refusal} for n in sorted(statuses)
     }
@@ -460,26 +436,11 @@ def _described_operation(one: Operation, schemas: dict[Any, Any]) -> dict[str, A
         "parameters": parameters,
         "responses": {str(one.good): good, **refusals},
     }
-    if one.body is not None:
-        content = {"schema": schemas[one.body]}
-        if one.function.__name__ == "feedback":
-            content["examples"] = EXAMPLES
-        needed = {"required": not one.is_optional}
-        told["requestBody"] = {**needed, "content": {"application/json": content}}
+    if body is not None:
+        examples = {"examples": EXAMPLES} if one.function is feedback else {}
+        content = {"application/json": {"schema": schemas[body], **examples}}
+        told["requestBody"] = {"required": one.needs_body, "content": content}
     return told
-
-
-def routed(path: str) -> tuple[dict[str, Operation], dict[str, str]]:
-    """The operations of a path by method, and the parameters in it."""
-    parts = path.split("/")
-    given: dict[str, str] = {}
-    if parts[:3] == BASE and len(parts) > 3:
-        given["name"], parts[3] = parts[3], "{name}"
-        if parts[4:5] == ["episodes"] and len(parts) > 5:
-            given["episode"], parts[5] = parts[5], "{episode}"
-        elif parts[4:5] == ["actions"] and len(parts) > 5:
-            given["action"], parts[5:] = "/".join(parts[5:]), ["{action}"]
-    return ROUTES.get("/".join(parts), {}), given
 
 
 class Service:
@@ -488,10 +449,6 @@ class Service:
     def __init__(self, learners: list[Learner], gate: Gate) -> None:
         self.learners = {learner.name: learner for learner in learners}
         self._gate = gate
-
-    def seen(self, token: Token) -> list[Learner]:
-        """The learners that a token may read."""
-        return [one for one in self.learners.values() if token.opens(one.name, "read")]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -529,25 +486,28 @@ class Service:
         await answer.send(send)
 
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
-        operations, parts = routed(scope["path"])
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        found = ((routes, route.fullmatch(scope["path"])) for route, routes in ROUTES.items())
+        operations, texts = next(((o, match.groupdict()) for o, match in found if match), ({}, {}))
         if not operations:
             raise Refusal("Not Found", outcome=None, status=404)
-        if method not in operations:
+        operation = operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        if operation is None:
             allowed = {"allow": ", ".join(operations)}
             return as_json({"why": "Method Not Allowed"}, 405, **allowed)
-        operation = operations[method]
         token = self._gate.holder(headers) if operation.verb is not None else ANYBODY
-        if "name" in parts and not token.opens(parts["name"], operation.verb):
+        name = texts.get("name")
+        if name is not None and not token.opens(name, operation.verb):
             why = f"this token does not allow {operation.verb} of this learner"
             raise Refusal(why, outcome=None, status=403)
-        if "name" in parts and parts["name"] not in self.learners:
+        if name is not None and name not in self.learners:
             raise Refusal("there is no such learner", outcome="unknown")
+        seen = [one for one in self.learners.values() if token.opens(one.name, "read")]
+        asked = seen if name is None else self.learners[name]
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        given = operation.parameters({**query, **parts})
-        request = Request(self, token, given, operation.decoded(body))
-        found = await operation.function(request)
-        return found if isinstance(found, Answer) else as_json(found)
+        told = await operation.function(asked, **operation.arguments({**query, **texts}, body))
+        if isinstance(told, Answer):
+            return told
+        return as_json(told, told.status if isinstance(told, wire.Outcome) else operation.good)
 
 
 def _refused(error: Refusal, scope: Any) -> Answer:

@@ -38,7 +38,7 @@ from belated.service.runner import (
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, End, Outcome, Reader, Refusal, seconds
+from belated.service.wire import Asked, Done, End, Outcome, Refusal, parse, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -571,11 +571,11 @@ class Session:
         found = self._select(
             "SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys
         )
-        reader = Reader(self.problem, self.config.scale, dict(found), self.config.information)
+        terms = (self.problem, self.config.scale, dict(found), self.config.information)
         records: list[tuple[Any, float]] = []
         for one in given:
             try:
-                record = reader.parse(one)
+                record = parse(one, *terms)
                 happened = seconds(one["time"]) if "time" in one else self.now
                 records.append((record, happened))
             except Refusal as error:

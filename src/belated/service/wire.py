@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -57,12 +57,6 @@ STATUS = {
 """The HTTP status of the outcomes of a record."""
 Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
-PARAMETERS: dict[str, Any] = {
-    "name": Annotated[str, Meta(max_length=63)],
-    "episode": Whole,
-    "action": Annotated[str, Meta(max_length=LONGEST_KEY)],
-}
-"""The types of parameters in paths."""
 
 
 class Refusal(Exception):
@@ -207,112 +201,109 @@ class End:
         return {"episode": self.episode, "end": self.state}
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """The reader of a learner's records.
+def parse(
+    given: object,
+    problem: Any = None,
+    rewards: Scale | None = None,
+    keys: Mapping[str, int] | None = None,
+    information: str = "bandit",
+) -> Any:
+    """The record that a JSON value describes; a `Refusal` names its wrong field.
 
-    Attributes:
+    Args:
+        given: the value.
         problem: checks records, and reads its own kinds of them; None if any record is valid.
         rewards: the scale of rewards in records that state no range.
         keys: episodes by the client's key.
         information: what costs say, "bandit" or "full".
     """
-
-    problem: Any = None
-    rewards: Scale | None = None
-    keys: Mapping[str, int] = field(default_factory=dict)
-    information: str = "bandit"
-
-    @property
-    def decides(self) -> bool:
-        """Whether the learner is one of decisions: it has no states, and rewards have any unit."""
-        return self.problem is not None and self.problem.states is None
-
-    def parse(self, given: object) -> Any:
-        """The record that a JSON value describes; a `Refusal` names its wrong field."""
-        if not isinstance(given, Mapping):
-            raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
-        episode, name = self._episode(given), "record"
-        try:
-            name = self._named(given)
-            made = self._made(episode, name, given)
-            name = "step" if isinstance(made.part, int) else name
-            if self.problem is not None and name != "end":
-                self.problem.check(made, self.information)
-            return made
-        except (ValueError, TypeError, KeyError, Refusal) as error:
-            refused = error if isinstance(error, Refusal) else Refusal(str(error), name)
-            refused.episode = episode
-            raise refused from None
-
-    def _episode(self, given: Mapping[str, Any]) -> int:
-        """The episode that a record names, by its number or its key."""
-        if "key" not in given:
-            return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
-        key = given["key"]
-        if "episode" in given:
-            raise Refusal("a record must have an episode or a key, got both", "key")
-        if not isinstance(key, str):
-            raise Refusal(f"key must be a text, got {checks.show(key)}", "key")
-        if key not in self.keys:
-            raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
-        return self.keys[key]
-
-    def _named(self, given: Mapping[str, Any]) -> str:
-        """The name of the value of a record; "record" for one that only the problem can read."""
-        told = [name for name in BESIDE if name in given]
-        if not told and self.decides:
-            return "record"
-        if len(told) != 1:
-            why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
-            raise Refusal(why, told[1] if told else "record")
-        allowed = {"key", "episode", told[0], *BESIDE[told[0]]}
-        if told == ["reward"] and self.rewards is None:
-            allowed.add("event")
-        unknown = sorted(set(given) - allowed)
-        if unknown:
-            why = f"unknown key {checks.show(unknown[0])} beside {told[0]}"
-            raise Refusal(why, str(unknown[0])[:80])
-        return told[0]
-
-    def _made(self, episode: int, name: str, given: Mapping[str, Any]) -> Any:
-        """The record, as the problem reads it."""
-        value = given.get(name)
-        told: dict[str, Any] = {"episode": episode, name: value}
-        if name == "end" and not self.decides:
-            last = LARGEST_WHOLE if self.problem is None else self.problem.states - 1
-            return End(episode, checks.integer("end", value, 0, last))
-        if name == "path" and isinstance(value, Mapping):
-            for part in sorted({"states", "actions"} & set(value)):
-                _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
-        elif name == "record":
-            rest = {word: given[word] for word in given if word not in ("key", "time")}
-            told = {**rest, "episode": episode}
-        elif name == "reward" and self.decides and self.rewards is None and "range" not in given:
-            told["reward"] = checks.real("reward", value, -LARGEST, LARGEST)
-            if given.get("event") is not None:
-                told["event"] = _field("event", given["event"], _event)
-        elif name in ("reward", "rewards"):
-            told = {"episode": episode, name.replace("reward", "cost"): self._costs(name, given)}
+    if not isinstance(given, Mapping):
+        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
+    episode, name = _episode(given, keys or {}), "record"
+    decides = problem is not None and problem.states is None
+    try:
+        name = _named(given, decides, rewards)
+        told = _told(name, given, rewards, in_any_unit=decides and rewards is None)
+        if name == "end" and not decides:
+            last = LARGEST_WHOLE if problem is None else problem.states - 1
+            return End(episode, checks.integer("end", told["end"], 0, last))
         if "cost" in told:
-            only = None if self.problem is None or self.problem.horizon > 1 else 0
-            step = given.get("step", only)
+            step = given.get("step", 0 if problem is not None and problem.horizon == 1 else None)
             told["step"] = _field("step", step, checks.integer, 0, LARGEST_WHOLE)
-        return (read if self.problem is None else self.problem.read)(told)
+        made = (read if problem is None else problem.read)({"episode": episode, **told})
+        name = "step" if isinstance(made.part, int) else name
+        if problem is not None:
+            problem.check(made, information)
+        return made
+    except (ValueError, TypeError, KeyError, Refusal) as error:
+        refused = error if isinstance(error, Refusal) else Refusal(str(error), name)
+        refused.episode = episode
+        raise refused from None
 
-    def _costs(self, name: str, given: Mapping[str, Any]) -> Any:
-        """The rewards of a record as costs."""
-        own = None if self.rewards is None else [self.rewards.low, self.rewards.high]
-        bounds = given.get("range", own)
-        if bounds is None:
-            raise Refusal(f"{name} needs a range [low, high]: where rewards lie", "range")
-        if own is not None and bounds != own:
-            why = f"range must be that of the learner, {own}, or left out, got "
-            raise Refusal(why + checks.show(bounds), "range")
-        scale = self.rewards or _field("range", bounds, Scale.of)
-        if name == "reward":
-            return float(scale.costs(name, checks.real(name, given[name], -np.inf)))
-        return scale.costs(name, checks.floats(name, given[name], "(H,) or (H, S, A)", (1, 3)))
+
+def _episode(given: Mapping[str, Any], keys: Mapping[str, int]) -> int:
+    """The episode that a record names, by its number or its key."""
+    if "key" not in given:
+        return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
+    key = given["key"]
+    if "episode" in given:
+        raise Refusal("a record must have an episode or a key, got both", "key")
+    if not isinstance(key, str):
+        raise Refusal(f"key must be a text, got {checks.show(key)}", "key")
+    if key not in keys:
+        raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
+    return keys[key]
+
+
+def _named(given: Mapping[str, Any], decides: bool, rewards: Scale | None) -> str:
+    """The name of the value of a record; "record" for one that only the problem can read."""
+    told = [name for name in BESIDE if name in given]
+    if not told and decides:
+        return "record"
+    if len(told) != 1:
+        why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
+        raise Refusal(why, told[1] if told else "record")
+    allowed = {"key", "episode", told[0], *BESIDE[told[0]]}
+    if told == ["reward"] and rewards is None:
+        allowed.add("event")
+    for unknown in sorted(set(given) - allowed):
+        raise Refusal(f"unknown key {checks.show(unknown)} beside {told[0]}", str(unknown)[:80])
+    return told[0]
+
+
+def _told(
+    name: str, given: Mapping[str, Any], rewards: Scale | None, *, in_any_unit: bool
+) -> dict[str, Any]:
+    """The value of a record as the problem reads it: rewards of a known range become costs."""
+    if name == "record":
+        return {word: given[word] for word in given if word not in ("key", "episode", "time")}
+    value = given[name]
+    if name == "reward" and in_any_unit and "range" not in given:
+        told = {name: checks.real(name, value, -LARGEST, LARGEST)}
+        if given.get("event") is not None:
+            told["event"] = _field("event", given["event"], _event)
+        return told
+    if name in ("reward", "rewards"):
+        return {name.replace("reward", "cost"): _costs(name, given, rewards)}
+    if name == "path" and isinstance(value, Mapping):
+        for part in sorted({"states", "actions"} & set(value)):
+            _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
+    return {name: value}
+
+
+def _costs(name: str, given: Mapping[str, Any], rewards: Scale | None) -> Any:
+    """The rewards of a record as costs."""
+    own = None if rewards is None else [rewards.low, rewards.high]
+    bounds = given.get("range", own)
+    if bounds is None:
+        raise Refusal(f"{name} needs a range [low, high]: where rewards lie", "range")
+    if own is not None and bounds != own:
+        why = f"range must be that of the learner, {own}, or left out, got "
+        raise Refusal(why + checks.show(bounds), "range")
+    scale = rewards or _field("range", bounds, Scale.of)
+    if name == "reward":
+        return float(scale.costs(name, checks.real(name, given[name], -np.inf)))
+    return scale.costs(name, checks.floats(name, given[name], "(H,) or (H, S, A)", (1, 3)))
 
 
 def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) -> Any:
