@@ -210,7 +210,7 @@ def test_a_difference_of_a_file_is_read():
         ("bits", np.array([1.0]), "bits must be an array of uint8"),
         ("values", np.array([[0.5, 0.6], [1.0, 0.0]]), "sum to 1"),
         ("values", np.array([[0.5, 0.5]]), "bits must be one per row"),
-        ("values", np.array([[2.0, -1.0], [1.0, 0.0]]), "sum to 1"),
+        ("values", np.array([[2.0, -1.0], [1.0, 0.0]]), r"in \[0, 1\]"),
         ("base", np.full((2, 3, 3), 1 / 3), "base must have shape"),
         ("base", np.full((2, 3, 2), 0.6), "sum to 1"),
     ],

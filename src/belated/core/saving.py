@@ -19,7 +19,6 @@ import math
 import os
 import struct
 import sys
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ import numpy.typing as npt
 from belated.core import checks, files
 from belated.core.arrays import frozen
 from belated.core.contract import Agent, check_is_agent
-from belated.core.tree import exact, freeze, thaw
+from belated.core.tree import describe, exact, freeze, thaw
 
 MARK = b"belated\n"
 VERSION = 4
@@ -141,25 +140,8 @@ def _release() -> str:
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The class and arguments of a saved agent, as plain values."""
-    found: dict[str, Any] = configuration(load(path))
+    found: dict[str, Any] = describe(load(path))
     return found
-
-
-def configuration(item: Any) -> Any:
-    """The class and arguments of an agent or a part as plain values; arrays as their shapes."""
-    if item is None or isinstance(item, bool | int | float | str | np.generic):
-        return freeze(item)
-    if isinstance(item, np.ndarray):
-        return {"shape": list(item.shape)}
-    if isinstance(item, tuple | list):
-        return [configuration(value) for value in item]
-    if hasattr(item, "configuration"):
-        arguments = item.configuration()
-    else:
-        known = fields(item) if is_dataclass(item) else ()
-        arguments = {each.name: getattr(item, each.name) for each in known if each.init}
-    given = {name: configuration(value) for name, value in arguments.items()}
-    return {"class": type(item).__name__, **given}
 
 
 def _content(path: Path) -> bytes:

@@ -19,7 +19,7 @@ import math
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass
@@ -40,6 +40,8 @@ SMALL = 2**24
 """Bytes: agents are made only if their policies together need at most the tree's size and this."""
 
 PLAIN = (bool, int, float, str, type(None), None)
+SEVERAL: dict[str, Any] = {"dict": dict[Any, Any], "list": list[Any], "tuple": tuple[Any, ...]}
+"""Containers, by the key that marks each in a tree."""
 Tree = Any
 """Plain values: None, numbers, texts, arrays, and lists and dictionaries of them."""
 
@@ -59,7 +61,7 @@ class Entries:
             both. Without names the array has the shape of that of a fresh object.
         low: the smallest allowed entry.
         high: the largest allowed entry; infinity allows infinite numbers.
-        below: the name of the axis that the entries are indices of.
+        below: the name of the axis that the entries are indices of; `low` is 0, or -1 for none.
         rows: whether the rows over the last axis are probabilities that sum to 1.
         changes: whether an array that a fresh object lacks is changed in place.
     """
@@ -155,6 +157,24 @@ def freeze(item: Any) -> Tree:
         return _tree(item, argument=False)
 
 
+def describe(item: Any) -> Any:
+    """The class and arguments of an agent or a part as plain values; arrays as their shapes."""
+    return _described(_tree(item, argument=True))
+
+
+def _described(tree: Tree) -> Any:
+    if isinstance(tree, np.ndarray):
+        return {"shape": list(tree.shape)}
+    if isinstance(tree, list):
+        return [_described(each) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "class" not in tree:
+        return _described(next(iter(tree.values())))
+    given = {name: _described(value) for name, value in tree["arguments"].items()}
+    return {"class": tree["class"], **given}
+
+
 def _tree(item: Any, *, argument: bool) -> Tree:
     """The tree of an object; of an agent that is an argument, only what makes it again."""
     if item is None or isinstance(item, bool | int | float | str):
@@ -226,7 +246,7 @@ def thaw(tree: Tree, size: float = math.inf) -> Any:
     """
     token = _THAWING.set(True)
     try:
-        return _Thaw(size).thaw(tree)
+        return _Thaw(size).read("a value", Any, tree)
     finally:
         _THAWING.reset(token)
 
@@ -247,81 +267,66 @@ class _Thaw:
         self._left = size + SMALL  # bytes left for policies
         self._written: set[int] = set()  # arrays that belong to one object alone
 
-    def thaw(self, tree: Tree) -> Any:
-        """The object of a tree that says how it is made."""
-        if tree is None or isinstance(tree, bool | int | float | str | np.ndarray):
-            return tree
-        if not isinstance(tree, dict):
-            raise ValueError(f"{checks.show(tree)} is no value")
-        if set(tree) == {"dict"}:
-            return {self.thaw(key): self.thaw(value) for key, value in tree["dict"]}
-        if set(tree) in ({"list"}, {"tuple"}):
-            (kind,) = tree
-            made = [self.thaw(item) for item in tree[kind]]
-            return made if kind == "list" else tuple(made)
-        cls = class_of(tree.get("class"))
-        if not isinstance(tree.get("arguments"), dict) or set(tree) - {"learned"} != {
-            "class",
-            "arguments",
-        }:
-            raise ValueError(f"{checks.show(tree)} is no object")
-        given = {name: self.thaw(value) for name, value in tree["arguments"].items()}
-        made = cls(**exact(given, *_arguments(cls, given)))
-        self._left -= 8 * getattr(made, "policy_size", 0)
-        if self._left < 0:
-            raise ValueError(f"{made} is too large for the arrays of the file")
-        if "learned" in tree:
-            named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
-            outside = self.named, self.sizes
-            self.named, self.sizes = named, named.copy()
-            self.fill(made, tree["learned"], learned_names(cls))
-            self.named, self.sizes = outside
-        return made
-
-    def fill(self, made: Any, learned: Tree, known: tuple[str, ...]) -> None:
-        """Give a fresh object what it has learned."""
-        hints = _hints(type(made))
-        exact(learned, *known)
-        outside = self.memory
-        self.memory = getattr(made, "remembers", outside)
-        for name in known:
-            fresh = getattr(made, name, None)
-            setattr(made, name, self._read(name, hints[name], learned[name], fresh))
-        self.memory = outside
-        made.check_learned()
-
-    def _read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
-        """The value of a tree, if it is of the annotated type."""
+    def read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
+        """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is."""
         rule = ANYTHING
         if get_origin(hint) is Annotated:
             hint, *marks = get_args(hint)
             rule = next((mark for mark in marks if isinstance(mark, Entries)), rule)
         if isinstance(hint, TypeVar):
-            return self._read(name, self.memory, saved, fresh)
+            return self.read(name, self.memory, saved, fresh)
+        if hint is Any and isinstance(fresh, Learned):
+            hint = type(fresh)
+        elif hint is Any and not isinstance(saved, dict | list):
+            return saved
+        elif hint is Any and "class" in saved:
+            return self._make(saved)
+        elif hint is Any:
+            hint = SEVERAL[checks.choice(name, next(iter(saved), None), SEVERAL)]
         kind = get_origin(hint) or hint
-        if hint is Any and not isinstance(fresh, Learned):
-            return self.thaw(saved)
         if kind in (typing.Union, types.UnionType):
-            return self._read(name, self._arm(name, get_args(hint), saved), saved, fresh)
+            return self.read(name, _arm(get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
             return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)
         if kind in PLAIN:
             return _plain(name, kind, saved, rule)
         if kind in (list, deque, tuple, dict):
             return self._several(name, kind, get_args(hint), saved, fresh)
-        return self._object(name, type(fresh) if hint is Any else kind, saved, fresh)
+        return self._object(name, kind, saved, fresh)
 
-    def _arm(self, name: str, arms: tuple[Any, ...], saved: Tree) -> Any:
-        """The member of a union that a value is of."""
-        if type(saved) in arms:
-            return type(saved)
-        others = [arm for arm in arms if arm is not type(None)]
-        named = saved.get("class") if isinstance(saved, dict) else type(saved).__name__
-        for arm in others:
-            plain = get_args(arm)[0] if get_origin(arm) is Annotated else arm
-            if named == getattr(get_origin(plain) or plain, "__name__", ""):
-                return arm
-        return others[0]
+    def _make(self, tree: Tree) -> Any:
+        """The object of a tree that says how it is made."""
+        cls = class_of(tree["class"])
+        parts = [part for part in ("class", "arguments", "learned") if part in tree]
+        arguments = exact(tree, *parts)["arguments"]
+        given = {
+            n: self.read(n, Any, v)
+            for n, v in exact(arguments, *_arguments(cls, arguments)).items()
+        }
+        made = cls(**given)
+        self._left -= 8 * getattr(made, "policy_size", 0)
+        if self._left < 0:
+            raise ValueError(f"{made} is too large for the arrays of the file")
+        if "learned" in tree:
+            outside = self.named, self.sizes
+            self.named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
+            self.sizes = self.named.copy()
+            self.fill(made, tree["learned"], learned_names(cls))
+            self.named, self.sizes = outside
+        return made
+
+    def fill(self, made: Any, learned: Tree, known: Sequence[str]) -> None:
+        """Give a fresh object what it has learned."""
+        outside, self.memory = self.memory, getattr(made, "remembers", self.memory)
+        for name, value in self._values(type(made), known, learned, made).items():
+            setattr(made, name, value)
+        self.memory = outside
+        made.check_learned()
+
+    def _values(self, cls: Any, known: Sequence[str], saved: Tree, fresh: Any) -> dict[str, Any]:
+        """The annotated attributes of a class, by name."""
+        given, hints = exact(saved, *known), _hints(cls)
+        return {n: self.read(n, hints[n], given[n], getattr(fresh, n, None)) for n in known}
 
     def _array(self, name: str, dtype: Any, rule: Entries, saved: Tree, fresh: Any) -> Any:
         """An array of the right type and sizes; a copy if the fresh object changes its own."""
@@ -335,13 +340,11 @@ class _Thaw:
             raise ValueError(f"{name} must have shape {sizes}, got {saved.shape}")
         low, high = rule.low, rule.high
         if rule.below:
-            low, high = max(rule.low, -1.0), self.sizes[rule.below] - 1
-            low = 0.0 if rule.low == -LARGEST_FLOAT else low
+            low, high = max(low, -1.0), self.sizes[rule.below] - 1
         if saved.size and dtype != np.bool_ and not (saved.min() >= low and saved.max() <= high):
             raise ValueError(f"{name} must be from {low:g} to {high:g}, got an entry that is not")
-        off = np.abs(saved.sum(axis=-1) - 1.0) if rule.rows and saved.size else np.zeros(1)
-        if rule.rows and not (saved.min(initial=0.0) >= 0.0 and off.max() <= checks.ROW_TOLERANCE):
-            raise ValueError(f"{name} must hold probabilities that sum to 1, got a row that is off")
+        if rule.rows:
+            checks.distributions(name, saved)
         if not (rule.changes if fresh is None else fresh.flags.writeable):
             return frozen(saved)
         if saved.size and id(saved) in self._written:
@@ -357,47 +360,41 @@ class _Thaw:
         wanted = str(whole).split()
         if len(wanted) != len(shape):
             return (-1,) * len(wanted)
-        found = []
-        for name, size in zip(wanted, shape, strict=True):
-            allowed = [self._size(each, size) for each in name.split("|")]
-            found.append(size if size in allowed else allowed[0])
-        return tuple(found)
+        return tuple(map(self._size, wanted, shape))
 
-    def _size(self, name: str, size: int) -> int:
-        """The size of an axis with a name; a new name stands for the size that is there."""
-        if name == "_" or name.isdigit():
-            return size if name == "_" else int(name)
-        found: int = self.sizes.setdefault(name, size)
-        return found
+    def _size(self, axis: str, size: int) -> int:
+        """The size that an axis must have: the one that is there, if that is allowed."""
+        names = axis.replace("_", str(size)).split("|")
+        allowed = [int(n) if n.isdigit() else self.sizes.setdefault(n, size) for n in names]
+        return size if size in allowed else allowed[0]
 
     def _several(
         self, name: str, kind: Any, inner: tuple[Any, ...], saved: Tree, fresh: Any
     ) -> Any:
         """A list, a tuple or a dictionary of values of one type, or a tuple of several types."""
-        if kind is dict:
-            pairs = _items(name, saved, "dict")
-            first = next(iter(fresh.values()), None) if fresh else None
-            return {
-                self._read(name, inner[0], key): self._element(name, inner[1], value, first)
-                for key, value in pairs
-            }
-        items = _items(name, saved, "tuple" if kind is tuple else "list")
+        tag = "list" if kind is deque else kind.__name__
+        if not (isinstance(saved, dict) and isinstance(saved.get(tag), list) and len(saved) == 1):
+            raise ValueError(f"{name} must be a {tag}, got {checks.show(saved)}")
+        items = saved[tag]
         if kind is tuple and inner[-1] is not ...:
             if len(items) != len(inner):
                 raise ValueError(f"{name} must be {len(inner)} values, got {len(items)}")
             news = fresh or [None] * len(inner)
-            return tuple(map(self._read, [name] * len(inner), inner, items, news))
-        first = next(iter(fresh or ()), None)
+            return tuple(map(self.read, [name] * len(inner), inner, items, news))
+        first = next(iter(fresh.values() if kind is dict else fresh), None) if fresh else None
+        if kind is dict:
+            pairs = ((self.read(name, inner[0], key), value) for key, value in items)
+            return {key: self._element(name, inner[1], value, first) for key, value in pairs}
         made = (self._element(name, inner[0], item, first) for item in items)
         return deque(made, getattr(fresh, "maxlen", None)) if kind is deque else kind(made)
 
     def _element(self, name: str, hint: Any, saved: Tree, first: Any) -> Any:
         """One of several values; axes that grow may have other sizes in each."""
         if not isinstance(first, Learned):
-            return self._read(name, hint, saved, first if isinstance(first, np.ndarray) else None)
+            return self.read(name, hint, saved, first if isinstance(first, np.ndarray) else None)
         outside, self.sizes = self.sizes, self.named.copy()
         fresh = first if isinstance(first, Configured) else copy.deepcopy(first)
-        made = self._read(name, hint, saved, fresh)
+        made = self.read(name, hint, saved, fresh)
         self.sizes = outside
         return made
 
@@ -406,32 +403,32 @@ class _Thaw:
         if not isinstance(saved, dict) or "class" not in saved:
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved)}")
         if isinstance(fresh, Configured):
-            made = self.thaw(saved)
+            made = self._make(saved)
             problems = [getattr(each, "problem", None) for each in (made, fresh)]
             if type(made) is not type(fresh) or problems[0] != problems[1]:
                 raise ValueError(f"{name} must be an agent such as {checks.show(fresh)}")
             return made
         if isinstance(fresh, Learned):
-            exact(saved, "class", "learned")
-            self.fill(fresh, saved["learned"], learned_names(type(fresh)))
+            learned = exact(saved, "class", "learned")["learned"]
+            self.fill(fresh, learned, learned_names(type(fresh)))
             return fresh
         if saved["class"] != kind.__name__ or not has_fields(kind):
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved['class'])}")
-        hints, known = _hints(kind), [each.name for each in parameters(kind)]
-        values = exact(exact(saved, "class", "arguments")["arguments"], *known)
-        made = kind(
-            **{n: self._read(n, hints[n], values[n], getattr(fresh, n, None)) for n in known}
-        )
+        given = exact(saved, "class", "arguments")["arguments"]
+        made = kind(**self._values(kind, [each.name for each in parameters(kind)], given, fresh))
         if hasattr(made, "check_learned"):
             made.check_learned()
         return made
 
 
-def _items(name: str, saved: Tree, kind: str) -> list[Any]:
-    if not (isinstance(saved, dict) and isinstance(saved.get(kind), list) and len(saved) == 1):
-        raise ValueError(f"{name} must be a {kind}, got {checks.show(saved)}")
-    found: list[Any] = saved[kind]
-    return found
+def _arm(arms: tuple[Any, ...], saved: Tree) -> Any:
+    """The member of a union that a value is of; the first one if its class does not tell."""
+    named = saved.get("class") if isinstance(saved, dict) else type(saved).__name__
+    for arm in arms:
+        plain = get_args(arm)[0] if get_origin(arm) is Annotated else arm
+        if named == (get_origin(plain) or plain).__name__:
+            return arm
+    return next(arm for arm in arms if arm is not type(None))
 
 
 def _plain(name: str, kind: Any, saved: Tree, rule: Entries) -> Any:

@@ -50,7 +50,7 @@ class Counts(Learned):
         steps: the number of transitions of a path that are counted, from the first; None: all H.
     """
 
-    successors: Annotated[Indices, Entries("T S A W", below="S")]
+    successors: Annotated[Indices, Entries("T S A W", low=0, below="S")]
     counts: Annotated[Ints, Entries("T S A W", low=0)]
     known: Annotated[Indices, Entries(low=0)]
     visits: Annotated[Ints, Entries(low=0)]
