@@ -17,10 +17,9 @@ from typing import Any, NoReturn
 
 from belated.config import AGENTS, DECIDERS
 from belated.config.part import Part, Registry, check, make, read, structured
-from belated.core import checks, saving
+from belated.core import checks, saving, tree
 from belated.core.contract import Agent, check_fresh
 from belated.core.records import Scale
-from belated.core.tree import describe
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
@@ -239,11 +238,11 @@ class LearnerConfig:
         same = ("information", "deadline", "timed", "default", "grace", "rewards")
         told = {
             **{name: getattr(self, name) for name in same},
-            "problem": describe(agent.problem),
+            "problem": tree.describe(agent.problem),
             "uses_paths": agent.uses_paths,
             "first": agent.begun,
             "start": start,
-            "agent": describe(agent),
+            "agent": tree.describe(agent),
         }
         plain: dict[str, Any] = json.loads(json.dumps(told))
         return plain
