@@ -17,13 +17,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks import practice
 from benchmarks.practice import Case
 
 import belated as bl
-from belated.core.episodes import generator
+from belated.tabular.planner import rewound
 
 HERE = Path(__file__).parent
 KEPT = HERE / "out" / "ablations.json"
@@ -74,8 +75,8 @@ PENDING = "belated.tabular.parts.pending"
 class LowestAction:
     """Draws that break no tie: the first action of several is played."""
 
-    def __init__(self, seed: int, number: int) -> None:
-        self._rng = generator(seed, number)
+    def __init__(self, *given: Any) -> None:
+        self._rng = rewound(*given)
 
     def random(self, shape: tuple[int, ...] | None = None) -> object:
         """Whether to probe is drawn; which action is not."""
@@ -83,7 +84,7 @@ class LowestAction:
 
 
 BOTH: dict[str, dict[str, object]] = {
-    "ties to the first action": {f"{each}.generator": LowestAction for each in (PLANNER, INFORMED)},
+    "ties to the first action": {f"{each}.rewound": LowestAction for each in (PLANNER, INFORMED)},
     "prior visits of a row 0": {f"{DEEP}.PRIOR": 0.0},
 }
 KERNELS: dict[str, dict[str, object]] = {

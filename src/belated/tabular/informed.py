@@ -38,12 +38,18 @@ from belated.core.tree import Entries
 from belated.core.versions import Kept
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
-from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
-from belated.tabular.parts.transitions import FrequencyModel, Model, matching
+from belated.tabular.parts.transitions import Model
 from belated.tabular.parts.update import Arrival, Outlook
-from belated.tabular.planner import axes_of, check_memories, empty_memories
+from belated.tabular.planner import (
+    axes_of,
+    check_memories,
+    empty_memories,
+    model_for,
+    rewound,
+    rows_of,
+)
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -108,21 +114,17 @@ class InformedPlanner(Learner[Suggested]):
         changing: bool = True,
         seed: int = 0,
     ) -> None:
-        checks.instance("problem", problem, Problem)
-        if transitions is not None:
-            checks.instance("transitions", transitions, Transitions)
-            matching(problem, transitions)
+        self._model = model_for(problem, transitions, free=False)
         changing = checks.flag("changing", changing)
-        self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
+        seed = checks.integer("seed", seed, 0, 2**64 - 1)
         self.uses_paths = transitions is None
-        super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
+        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
         _, S, A = problem.shape
         self._plans = versions.Versions()
         self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._model = Model(problem, transitions)
-        if transitions is None:
-            self._model = FrequencyModel(problem, 0.0, free=False)
-        self._trust = deep_planning.full_trust(self._rows)
+        self._rng = generator(seed, 0)
+        self._start = self._rng.bit_generator.state
+        self._trust = deep_planning.full_trust(rows_of(self._model))
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
         self._pending = np.zeros(self._trust.near.shape)
@@ -174,13 +176,11 @@ class InformedPlanner(Learner[Suggested]):
     def _next_policy(self) -> tuple[Floats, Suggested]:
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
-        outlook = Outlook(missing, coming)
-        matched = frozen(self._match.policy(self._matched, outlook))
+        matched = frozen(self._match.policy(self._matched, Outlook(missing, coming)))
         made = beliefs.predict(self._memories, -1, np.zeros(self._memories.sums.shape[1]))
         planned, weight = self._plan(made.costs), self._weight()
-        kept, plan = self._versions.keep(matched), self._plans.keep(planned)
-        suggested = Suggested(kept, plan, weight, frozen(made.means))
-        return _average(matched, planned, weight), suggested
+        kept = self._versions.keep(matched), self._plans.keep(planned)
+        return _average(matched, planned, weight), Suggested(*kept, weight, frozen(made.means))
 
     def _plan(self, expected: Floats) -> Floats:
         """The plan for expected costs (1, C); only unvisited rows and states are explored."""
@@ -188,9 +188,9 @@ class InformedPlanner(Learner[Suggested]):
         if self._model.counts is not None:
             deep_planning.trust(self._model.counts.visits, self._pending, NEW, self._trust)
         policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
-        draws = generator(self._seed, self.begun).random((H, S))
+        draws = rewound(self._rng, self._start, self.begun).random((H, S))
         certain = frozen(np.zeros(costs.shape))
-        deep_planning.plan(self._rows, self._trust, costs, certain, 0.0, draws, policy)
+        deep_planning.plan(rows_of(self._model), self._trust, costs, certain, 0.0, draws, policy)
         return frozen(policy)
 
     def _weight(self) -> float:
@@ -210,26 +210,29 @@ class InformedPlanner(Learner[Suggested]):
         if cells > self._memories.sums.shape[1]:  # costs depend on the step from now on
             grown = {n: np.tile(getattr(self._memories, n), (1, H)) for n in GROWING}
             self._memories = self._memories._replace(**grown)
-        said = np.tile(entry.memory.said, (1, cells // entry.memory.said.shape[1]))
         beliefs.learn(
             self._memories,
             self._keep,
-            said,
+            _repeated(entry.memory.said, cells),
             np.arange(cells),
             np.ones(cells),
-            np.tile(costs.ravel(), cells // costs.size),
+            _repeated(costs.reshape(1, -1), cells)[0],
             RATE * math.sqrt(H) / cells,
             0.0,
         )
         played = _average(matched, planned, entry.memory.weight)
         self._match.learn(self._matched, Arrival(played, costs, self._model))
 
-    @property
-    def _rows(self) -> Rows:
-        rows = self._model.rows
-        return Rows(frozen(rows.successors), frozen(rows.probabilities))
-
 
 def _average(matched: Floats, planned: Floats, weight: float) -> Floats:
     """The policy that is played; the same bits whenever it is computed."""
+    if weight == 0.0:  # nearly always
+        return planned
     return frozen(weight * matched + (1.0 - weight) * planned)
+
+
+def _repeated(values: Floats, cells: int) -> Floats:
+    """Values (n, C) for every step, if there are more cells; read-only."""
+    if values.shape[1] == cells:
+        return frozen(values)
+    return frozen(np.tile(values, (1, cells // values.shape[1])))

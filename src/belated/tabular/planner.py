@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -115,20 +115,16 @@ class DelayedPlanner(Learner[Said]):
         changing: bool = True,
         seed: int = 0,
     ) -> None:
-        checks.instance("problem", problem, Problem)
-        if transitions is not None:
-            checks.instance("transitions", transitions, Transitions)
-            matching(problem, transitions)
-        self._seed = checks.integer("seed", seed, 0, 2**64 - 1)
+        self._model = model_for(problem, transitions)
+        seed = checks.integer("seed", seed, 0, 2**64 - 1)
         changing = checks.flag("changing", changing)
-        super().__init__(problem, transitions=transitions, changing=changing, seed=self._seed)
+        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
         H, S, A = problem.shape
         self._keep = np.array(KEEP if changing else KEEP[:1])
         self._probes = probe_rate(H) if changing else 0.0
-        self._model = Model(problem, transitions)
-        if transitions is None:
-            self._model = FrequencyModel(problem, 0.0)
-        self._trust = deep_planning.full_trust(self._rows)
+        self._rng = generator(seed, 0)
+        self._start = self._rng.bit_generator.state
+        self._trust = deep_planning.full_trust(rows_of(self._model))
         self._pending = Pending(self._trust.near.shape)
         self._memories = empty_memories(len(self._keep), H, S * A)
         self._fruitless = 0
@@ -187,7 +183,7 @@ class DelayedPlanner(Learner[Said]):
         self._pending.give_up(self.begun)
         pending = self._pending.total
         H, S, A = self.problem.shape
-        rng = generator(self._seed, self.begun)
+        rng = rewound(self._rng, self._start, self.begun)
         probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
         memories, alone = self._memories, PROBED if probing else -1
@@ -196,7 +192,7 @@ class DelayedPlanner(Learner[Said]):
         said = Said(frozen(predicted.means), frozen(seen), frozen(values))
         if self._model.counts is not None:
             deep_planning.trust(self._model.counts.visits, pending, 0.0, self._trust)
-        policy, visits, rows = np.zeros((H, S, A)), np.zeros(pending.shape), self._rows
+        policy, visits, rows = np.zeros((H, S, A)), np.zeros(pending.shape), rows_of(self._model)
         optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
         costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
         deep_planning.plan(rows, self._trust, costs, variances, optimism, draws, policy)
@@ -204,11 +200,6 @@ class DelayedPlanner(Learner[Said]):
         deep_planning.expected_visits(rows, self._trust, policy, start, visits)
         self._pending.put_in(self.begun, frozen(visits))
         return frozen(policy), said
-
-    @property
-    def _rows(self) -> Rows:
-        rows = self._model.rows
-        return Rows(frozen(rows.successors), frozen(rows.probabilities))
 
     def _cells(self, path: Trajectory) -> Ints:
         """The cells (H,) of a path."""
@@ -238,6 +229,32 @@ class DelayedPlanner(Learner[Said]):
             self._fruitless = 0
         self._pending.take_out(entry.number)
         self._pending.note(self.begun - 1 - entry.number)
+
+
+def model_for(problem: Problem, transitions: Transitions | None, free: bool = True) -> Model:
+    """The model of a planner; free: see `FrequencyModel`."""
+    checks.instance("problem", problem, Problem)
+    if transitions is None:
+        return FrequencyModel(problem, 0.0, free=free)
+    checks.instance("transitions", transitions, Transitions)
+    return Model(problem, matching(problem, transitions))
+
+
+def rows_of(model: Model) -> Rows:
+    """The transitions of a model, read-only, for kernels."""
+    return Rows(frozen(model.rows.successors), frozen(model.rows.probabilities))
+
+
+def rewound(
+    rng: np.random.Generator, start: Mapping[str, Any], episode: int
+) -> np.random.Generator:
+    """The generator that `generator` makes for an episode, by setting one back: ten times faster.
+
+    start: the state of its bit generator as `generator` makes it for some episode.
+    """
+    start["state"]["counter"][3] = episode
+    rng.bit_generator.state = start
+    return rng
 
 
 def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:
