@@ -96,10 +96,10 @@ def value(
     r = np.where(log.came, log.rewards - offset, 0.0)
     w = pi[np.arange(len(log)), log.actions] / log.probabilities
     effective = float(w.sum() ** 2 / max((w * w).sum(), 1e-300))
-    exposed = log.came if silence is None else shares(log, pi.shape[1], None, silence)
+    exposed = log.came.astype(float) if silence is None else shares(log, pi.shape[1], None, silence)
     if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
         return Value(math.nan, -math.inf, math.inf, effective, log.estimated)
-    q = _model(log, r, silence, pi.shape[1]) if method == "doubly robust" else None
+    q = _model(log, r, exposed, pi.shape[1]) if method == "doubly robust" else None
     rng = np.random.default_rng(seed)
     estimates = [
         _estimate(log, pi, w, r, q, silence, rng.multinomial(n, np.full(n, 1.0 / n)))
@@ -160,9 +160,8 @@ def _estimate(
     return float(model + (counts * w * (r - share * chosen)).sum() / max(total, 1e-300))
 
 
-def _model(log: DecisionLog, r: Floats, silence: float | None, actions: int) -> Floats:
+def _model(log: DecisionLog, r: Floats, share: Floats, actions: int) -> Floats:
     """Outcomes (n, A) that a ridge regression predicts, fitted on the other half of the log."""
-    share = log.came.astype(float) if silence is None else shares(log, actions, None, silence)
     x = np.column_stack([log.x, np.ones(len(log))])
     ridge = PRIOR * np.diag(np.maximum((x * x).mean(0), 1e-12))
     half = np.arange(len(log)) % 2

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -161,7 +162,7 @@ class Contest:
         """What it has seen, as numbers (m,)."""
         return np.concatenate([np.ravel(getattr(self, name)).astype(float) for name in STATE])
 
-    def restore(self, state: Floats) -> None:
+    def restore(self, state: Floats) -> Self:
         """Continue from the state of another contest with the same arguments."""
         before = [np.asarray(getattr(self, name)) for name in STATE]
         ends = np.cumsum([old.size for old in before])
@@ -170,6 +171,7 @@ class Contest:
         for name, old, part in zip(STATE, before, np.split(state, ends[:-1]), strict=True):
             new = part.reshape(old.shape).astype(old.dtype)
             setattr(self, name, new if old.ndim else new.item())
+        return self
 
     def extend(
         self,
@@ -204,7 +206,9 @@ class Contest:
         known = None if least is None else checks.floats("least", least, "(n, A)", (2,))
         pi = np.zeros((n, 0, 0))
         if self._of_policies:
-            pi = checks.floats("policies", policies, "(n, L, A)", (3,))
+            pi = checks.distributions(
+                "policies", checks.floats("policies", policies, "(n, L, A)", (3,))
+            )
         for name, given, shape in (
             ("probabilities", p, (n, A)[: p.ndim]),
             ("outcomes", r, (n,)),
@@ -219,8 +223,6 @@ class Contest:
         played = p if p.ndim == 1 else p[np.arange(n), a]
         if not 0.0 < played.min() <= played.max() <= 1.0 + 1e-9:
             raise ValueError("probabilities of chosen actions must be above 0 and at most 1")
-        if self._of_policies:
-            pi = checks.distributions("policies", pi)
         could = np.ones((n, A)) if p.ndim == 1 else (p > 0.0).astype(float)
         if known is None and p.ndim == 2 and not self._weighted:
             known = p

@@ -21,11 +21,11 @@ from belated.sequences import Contest, Interval
 DRAWS = 4096
 DAY = 86400.0
 Z = 1.959963984540054
-NO_WINDOW, OUTSIDE, NOT_YET = (
-    "Without a window no winner is named.",
-    "An outcome is outside of the stated range: no winner is named.",
-    "No decision with known probabilities is final yet.",
-)
+SILENT = "Nothing has reported yet."
+UNCLEAR = "Too early to tell which action leads."
+NO_WINDOW = "Without a window no winner is named."
+OUTSIDE = "An outcome is outside of the stated range: no winner is named."
+NOT_YET = "No decision with known probabilities is final yet."
 HARDLY = 50.0
 """Lines hardly differ if this many times the decisions so far are needed to be sure."""
 
@@ -94,14 +94,14 @@ class Verdict:
         sentence: all of this in words.
     """
 
-    leader: str | None
-    leads: float
-    difference: Interval | None
-    at_stake: float
-    winner: str | None
-    still: Still | None
-    level: float
-    sentence: str
+    leader: str | None = None
+    leads: float = 0.0
+    difference: Interval | None = None
+    at_stake: float = math.inf
+    winner: str | None = None
+    still: Still | None = None
+    level: float = 0.95
+    sentence: str = ""
 
     def __str__(self) -> str:
         return self.sentence
@@ -146,92 +146,89 @@ def verdict(
         time: the unit of time, such as "days".
     """
     active = [a for a, row in enumerate(rows) if not row.retired]
-    order = sorted(active, key=lambda a: (-rows[a].leads, -rows[a].mean))
-    if len(active) == 1:
-        name = rows[active[0]].action
-        return Verdict(name, 1.0, None, 0.0, None, None, level, f"{name} is the only action.")
+    first, *others = sorted(active, key=lambda a: (-rows[a].leads, -rows[a].mean))
+    name, leads = rows[first].action, rows[first].leads
+    if not others:
+        return Verdict(name, 1.0, None, 0.0, level=level, sentence=f"{name} is the only action.")
     if not any(row.reports for row in rows):
-        return Verdict(None, 0.0, None, math.inf, None, None, level, "Nothing has reported yet.")
-    first, second = order[:2]
-    if rows[first].leads == rows[order[-1]].leads:
-        sentence = "Too early to tell which action leads."
-        return Verdict(None, rows[first].leads, None, math.inf, None, None, level, sentence)
+        return Verdict(level=level, sentence=SILENT)
+    if leads == rows[others[-1]].leads:
+        return Verdict(leads=leads, level=level, sentence=UNCLEAR)
     stake = max(at_stake([rows[a] for a in active], active.index(first), level), 0.0)
     if contest is not None and contest.features:
         stake = max(stake, contest.behind(first, active, level))
-    found = Verdict(rows[first].action, rows[first].leads, None, stake, None, None, level, "")
-    amount = f"{_rounded(found.at_stake)} {unit}".strip()
-    most = f"at most {amount} a {per}" if found.at_stake else f"nothing ({_percent(level)})"
-    words = [
-        f"{found.leader} leads ({_percent(found.leads)}).",
-        f"Giving everybody {found.leader} now costs {most}.",
-    ]
+    found = Verdict(name, leads, at_stake=stake, level=level)
+    most = f"at most {_rounded(stake)} {unit}".strip() + f" a {per}"
+    costs = most if stake else f"nothing ({_percent(level)})"
+    lead = f"{name} leads ({_percent(leads)})."
+    price = f"Giving everybody {name} now costs {costs}."
     if contest is None or not contest.decisions:
-        words.append(why if contest is None else NOT_YET)
-        return replace(found, sentence=" ".join(words))
-    difference = contest.difference(first, second)
+        reason = why if contest is None else NOT_YET
+        return replace(found, sentence=f"{lead} {price} {reason}")
+    found = replace(found, difference=contest.difference(first, others[0]))
     best = contest.winner(active)
     if best is not None:
-        winner = rows[best].action
-        how = "exact" if contest.exact else "asymptotic"
+        winner, how = rows[best].action, "exact" if contest.exact else "asymptotic"
         sure = f"{winner} wins: that is sure at every look ({_percent(contest.level)}, {how})."
-        words = [sure, *(words[1:] if best == first else words)]
-        return replace(found, difference=difference, winner=winner, sentence=" ".join(words))
+        told = f"{sure} {price}" if best == first else f"{sure} {lead} {price}"
+        return replace(found, winner=winner, sentence=told)
+    still = _still(rows, contest, first, active, shares, pace, window)
+    end = "Too early to be sure, and the actions hardly differ."
+    if still is not None:
+        now = _needed(still.decisions, still.time, per, time)
+        equal = _needed(still.equal, still.equal_time, per, time)
+        end = f"Too early to be sure: {now} at this allocation, {equal} with equal shares."
+    return replace(found, still=still, sentence=f"{lead} {price} {end}")
+
+
+def _still(
+    rows: Sequence[ActionRow],
+    contest: Contest,
+    first: int,
+    active: list[int],
+    shares: Floats | None,
+    pace: float,
+    window: float,
+) -> Still | None:
+    """What it takes until the first action can be expected to win; None if they hardly differ."""
     plays = np.array([row.plays for row in rows], dtype=float)
     gaps = np.full(len(rows), -math.inf)
     gaps[active] = [rows[first].mean - rows[a].mean for a in active]
-    equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
     present = plays / plays.sum() if shares is None else shares
-    needed = [
-        contest.still(first, gaps, present),
-        contest.still(first, gaps, equal, 1.0 / len(active)),
-    ]
-    still = None
-    if min(needed) <= HARDLY * max(plays.sum(), 1000.0):
-        now, later = (n / pace + window if pace > 0.0 else math.nan for n in needed)
-        still = Still(needed[0], needed[1], now, later)
-        words.append(f"Too early to be sure: {_needed(still, per, time)}.")
-    else:
-        words.append("Too early to be sure, and the actions hardly differ.")
-    return replace(found, difference=difference, still=still, sentence=" ".join(words))
+    equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
+    now = contest.still(first, gaps, present)
+    later = contest.still(first, gaps, equal, 1.0 / len(active))
+    if min(now, later) > HARDLY * max(plays.sum(), 1000.0):
+        return None
+    each = 1.0 / pace if pace > 0.0 else math.nan
+    return Still(now, later, now * each + window, later * each + window)
 
 
 def varying(row: ActionRow, level: float) -> Verdict:
     """The verdict where the actions vary, so that the row is about all of them."""
-    sentence = "Nothing has reported yet."
-    if row.reports:
-        sentence = (
-            f"The actions vary, so none of them leads; the mean outcome of a decision is "
-            f"{row.mean:.3g}, from {row.low:.3g} to {row.high:.3g}."
-        )
-    return Verdict(None, 0.0, None, math.inf, None, None, level, sentence)
+    told = (
+        f"The actions vary, so none of them leads; the mean outcome of a decision is "
+        f"{row.mean:.3g}, from {row.low:.3g} to {row.high:.3g}."
+    )
+    return Verdict(level=level, sentence=told if row.reports else SILENT)
 
 
-def _needed(still: Still, per: str, time: str) -> str:
-    """How much more it takes, in words."""
-    told = []
-    for n, span, where in (
-        (still.decisions, still.time, "at this allocation"),
-        (still.equal, still.equal_time, "with equal shares"),
-    ):
-        if not math.isfinite(n):
-            told.append(f"no end in sight {where}")
-        elif math.isnan(span):
-            told.append(f"about {_rounded(n):,} more {per}s {where}")
-        else:
-            told.append(f"about {_span(span, time)} {where}")
-    return ", ".join(told)
+def _needed(decisions: float, span: float, per: str, time: str) -> str:
+    """How many more decisions, or how much more time, it takes, in words."""
+    if not math.isfinite(decisions):
+        return "no end in sight"
+    if math.isnan(span):
+        return f"about {_rounded(decisions):,} more {per}s"
+    return f"about {_span(span, time)}"
 
 
 def _span(span: float, time: str) -> str:
     """A time in words; seconds become days, and days weeks, where that reads better."""
-    if not time:
-        return f"a time of {_rounded(span):,}"
     if time == "seconds" and span >= DAY:
         return _span(span / DAY, "days")
     if time == "days" and span >= 14.0:
-        return f"{_rounded(span / 7.0):,} weeks"
-    return f"{_rounded(span):,} {time}"
+        return _span(span / 7.0, "weeks")
+    return f"{_rounded(span):,} {time or 'units of time'}"
 
 
 def _percent(share: float) -> str:

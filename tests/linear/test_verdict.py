@@ -11,6 +11,7 @@ from belated import sequences
 from belated.core import saving
 from belated.evaluation import Contest, follow
 from belated.linear import sampler
+from belated.linear.model import choose, foreseen
 from belated.verdict import ActionRow, Z, at_stake, verdict
 
 
@@ -138,12 +139,12 @@ def test_looks_of_an_agent_are_those_of_a_contest_over_its_log(features):
     assert str(said[2]).endswith("No decision with known probabilities is final yet.")
     assert ends(said[-1]) == pytest.approx(ends(last))
     assert said[-1].winner == last.winner
-    assert often._followed == 1700  # the last three days are not final
+    assert often._followed == [16.0, 1699.0]  # the last three days are not final
     log = once.log()
     contest = Contest(3, features, range=(0.0, 1.0))
     least = np.full((1700, 3), 0.1)
     if not features:
-        least = once._policies[once._rows.known[:1700]]
+        least = np.array([*once._policies])[once._rows.known[:1700]]
         assert (least[np.arange(1700), log.actions[:1700]] == log.probabilities[:1700]).all()
     outcomes = np.where(log.came, 1.0, 0.0)[:1700]
     contest.extend(
@@ -226,7 +227,7 @@ def test_a_saved_agent_goes_on_with_its_sequences():
     assert agent._rows.base > 0
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     assert agent.verdict(3.0, (0.0, 1.0)) == again.verdict(3.0, (0.0, 1.0))
-    assert again._followed >= 700
+    assert again._followed[1] >= 699.0
     assert again.verdict(3.0, (0.0, 1.0)).winner == "1"
     assert again.verdict(2.0, (0.0, 1.0)).difference != agent.verdict(3.0, (0.0, 1.0)).difference
 
@@ -276,12 +277,12 @@ def test_where_all_outcomes_report_no_window_is_needed():
     found = agent.verdict()
     assert found.winner == "1"
     assert not found.difference.exact
-    assert agent._followed == 300  # the first that has not reported
+    assert agent._followed[1] == 299.0  # 300 is the first that has not reported
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     assert again.verdict() == found
     agent.forget(300)
     agent.verdict()
-    assert agent._followed == 400
+    assert agent._followed[1] == 399.0
 
 
 def test_bad_questions_get_one_sentence():
@@ -333,6 +334,78 @@ def test_decisions_without_known_probabilities_are_not_said_to_be_young():
     found = agent.verdict(1.0, (0.0, 1.0))
     assert found.leader == "1"
     assert str(found).endswith("No decision with known probabilities is final yet.")
+
+
+def elsewhere(learner, rates, days=20, a_day=60, blocks=(0, 10_000)):
+    """Let two others decide by turns, each with numbers of its own block; returns what was taken.
+
+    The decisions of a night are noted in the order of their numbers, which is not that of time.
+    """
+    rng, due, order = np.random.default_rng(5), {}, []
+    learner.reserve(20_000)
+    free = [iter(range(block, 20_000)) for block in blocks]
+    for day in range(days):
+        served = learner.model()
+        tonight = []
+        for k in range(a_day):
+            number, now = next(free[1 - k % 2]), day + k / a_day
+            x = rng.standard_normal(learner.problem.width) if learner.problem.width else None
+            made = choose(served, x, learner.seed, number)
+            models = np.arange(len(rates))
+            known = foreseen(served, models, made.probabilities)
+            tonight.append((number, x, made.action, made.probability, now, known))
+            won = float(rng.random() < rates[made.action])
+            order.append((x, made, known, won))
+            if won:
+                due.setdefault(day + 1, []).append(bl.Reward(number, 1.0, at=now + 0.5))
+        for row in sorted(tonight):
+            learner.note(*row)
+        learner.observe(due.pop(day, []), now=day + 1.0)
+    return order
+
+
+@pytest.mark.parametrize("features", [0, 2])
+def test_decisions_made_elsewhere_count_in_the_order_of_time(features):
+    """Night by night, and as a contest that takes the same decisions as they were made."""
+    choice = bl.Choice(actions=3, features=features) if features else bl.Choice(actions=3)
+    learner = bl.LinearSampler(choice, floor=0.3)
+    order = elsewhere(learner, (0.1, 0.1, 0.4))
+    found = learner.verdict(2.0, (0.0, 1.0))
+    again = saving.from_bytes(saving.to_bytes(learner), "bytes")
+    assert again.verdict(2.0, (0.0, 1.0)) == found
+    n = 18 * 60 + 1  # the last one is of time 18
+    contest = Contest(3, features, range=(0.0, 1.0))
+    contest.extend(
+        [made.action for _, made, _, _ in order[:n]],
+        [made.probability for _, made, _, _ in order[:n]],
+        [won for *_, won in order[:n]],
+        [x for x, *_ in order[:n]] if features else None,
+        least=[known for _, _, known, _ in order[:n]],
+    )
+    assert learner._contest().decisions == contest.decisions == n
+    np.testing.assert_allclose(learner._contest().state(), contest.state(), rtol=1e-9, atol=1e-12)
+    assert found.difference.exact
+    assert found.winner in (None, "2")
+
+
+def test_an_action_that_was_added_later_could_not_be_played_elsewhere():
+    agent = bl.LinearSampler(bl.Choice(["a", "b"]), floor=1.0)
+    agent.reserve(2)
+    agent.add_action("c")
+    agent.note(0, None, 1, 0.5, now=0.0, known=[0.5, 0.5])
+    assert [*agent._policies] == [(0.5, 0.5, 0.0)]
+
+
+def test_with_features_and_no_floor_nothing_is_known_before_they_are_seen():
+    """An action may then be played for some visitors alone: no value, and no winner."""
+    agent = bl.LinearSampler(bl.Choice(2, 2), floor=0.0)
+    mailer(agent, 10, (0.1, 0.5), x=2)
+    found = agent.verdict(3.0)
+    assert found.winner is None
+    assert str(found).endswith("No decision with known probabilities is final yet.")
+    assert mailer(
+        bl.LinearSampler(bl.Choice(2, 2), holdout=0.2, floor=0.0), 10, (0.1, 0.5), x=2, looks=[9]
+    )[0].difference.exact
 
 
 @pytest.mark.parametrize(

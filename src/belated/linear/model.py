@@ -185,6 +185,18 @@ def mixed(settings: Model | LinearSampler, floor: float, shares: Floats, models:
     return shares
 
 
+def foreseen(settings: Model | LinearSampler, models: Ints, shares: Floats) -> tuple[float, ...]:
+    """What is known of the probabilities of all actions before the features are seen.
+
+    Without features these are the probabilities; otherwise the smallest ones that floor and holdout
+    allow. If one of these is 0, an action may be played for some visitors only: nothing is known.
+    """
+    if settings.problem.width:
+        shares = mixed(settings, settings.floor, np.zeros(len(models)), models)
+    known = tuple(every(settings.problem, models, shares).tolist())
+    return known if shares.all() or not settings.problem.width else ()
+
+
 def drawn(problem: Choice, number: int, models: Ints, shares: Floats, draw: float) -> Decision:
     """The decision that a number in (0, 1) draws."""
     place = place_of(shares, draw)

@@ -67,14 +67,18 @@ class Rows(Learned):
                 column = getattr(self, name)
                 column.resize((k + max(64, k // 8), *column.shape[1:]), refcheck=False)
         self.time[k], self.model[k], self.delay[k], self.until[k] = time, -1, -1.0, math.inf
-        self.known[k] = -1
         self.count = k + 1
         return self.base + k
 
-    def note(self, number: int, row: Floats, model: int, probability: float) -> None:
+    def note(self, number: int, row: Floats, model: int, probability: float, known: int) -> None:
         """Write the features (width,) and the model of a decision that has begun."""
         k = number - self.base
-        self.x[k], self.model[k], self.probability[k] = row, model, probability
+        self.x[k], self.model[k], self.probability[k], self.known[k] = (
+            row,
+            model,
+            probability,
+            known,
+        )
 
     def closed(self, number: int) -> bool:
         """Whether outcomes of this decision are not taken any more."""

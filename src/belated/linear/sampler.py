@@ -34,7 +34,7 @@ from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
 from belated.linear.features import Features, Scaling, unscaled
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Known, Model, available, drawn, every, mixed, probabilities
+from belated.linear.model import Known, Model, available, drawn, foreseen, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
 from belated.linear.rows import COLUMNS, LATEST, Rows
@@ -56,8 +56,6 @@ CALLS = 100
 ENOUGH = 20
 """The number of reports from which decisions are closed by their exposure, and of decisions from
 which a category whose values were never listed is a warning."""
-UNPLAYED = 1e-12
-"""A lower bound of the probability of an action that floor and holdout do not play."""
 SETTLED = 1000
 """The least number of decisions that a look sums up for good."""
 JUDGED = 8.0
@@ -98,9 +96,9 @@ class LinearSampler(Configured):
     _rows: Rows
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
-    _policies: Annotated[Floats, Entries("_ models", 0.0, 1.0)]
+    _policies: dict[tuple[float, ...], Count]  # with their places
     _terms: list[float]  # of the verdict: window, level, range, and 1 if an outcome was outside
-    _followed: Count  # decisions that the sequences of the verdict have seen
+    _followed: list[float]  # time and number of the last decision that its sequences have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
     _past: fit.Sums  # of the decisions that have left the log
     _past_delays: Delays
@@ -154,9 +152,8 @@ class LinearSampler(Configured):
         columns = 2 if self._few_columns else d
         checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
         self._rows = Rows(problem.width)
-        self._policies = np.zeros((0, self._models))
-        self._policy_places: dict[object, int] = {}  # by what determines a row; not saved
-        self._terms, self._followed, self._sequences = [], 0, np.zeros(0)
+        self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
+        self._terms, self._followed, self._sequences = [], [], np.zeros(0)
         self._past, self._past_delays = self._no_sums(), Delays(self._models)
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
         self._tested = self._reports = self._late = self._seen = self._reserved = 0
@@ -246,18 +243,23 @@ class LinearSampler(Configured):
         shares = probabilities(self, self._known, rows, models)
         draw = uniform(self.seed, number) if rng is None else rng.random()
         made = drawn(self.problem, number, models, shares, draw)
-        self._note(number, rows, raw, made.action, made.probability)
-        if not self.problem.shared:
-            self._rows.known[number - self._rows.base] = self._known_before(models, shares)
+        known = -1 if self.problem.shared else self._known_before(models, shares)
+        self._note(number, rows, raw, made.action, made.probability, known)
         return made
 
     def _note(
-        self, number: int, rows: Floats, raw: list[Floats], action: int, probability: float
+        self,
+        number: int,
+        rows: Floats,
+        raw: list[Floats],
+        action: int,
+        probability: float,
+        known: int = -1,
     ) -> None:
         """Write a decision to the log."""
         self._scaling.note(raw)
         row, model = (rows[action], 0) if self.problem.shared else (rows[0], action)
-        self._rows.note(number, row, model, probability)
+        self._rows.note(number, row, model, probability, known)
 
     def decide_many(
         self, observations: Iterable[object], now: float | None = None
@@ -280,20 +282,17 @@ class LinearSampler(Configured):
 
     def _known_before(self, models: Ints, shares: Floats) -> int:
         """The place of what is known of the probabilities before the features are seen."""
-        narrow = not self.problem.width
-        terms = shares.tobytes() if narrow else (self.floor, self.holdout, str(self.reference))
-        key = (models.tobytes(), terms)
-        place = self._policy_places.get(key)
-        if place is not None:
-            return place
-        none = np.zeros(len(models))
-        least = shares if narrow else mixed(self, self.floor, none, models).clip(UNPLAYED)
-        row = every(self.problem, models, least)
-        same = np.flatnonzero((self._policies == row).all(axis=1))
-        if not len(same):
-            self._policies = np.concatenate([self._policies, row[None]])
-        found = int(same[0]) if len(same) else len(self._policies) - 1
-        return self._policy_places.setdefault(key, found)
+        if not self.problem.width:
+            return self._place(foreseen(self, models, shares))
+        key = (models.tobytes(), self.floor, self.holdout)
+        if key not in self._policy_places:
+            self._policy_places[key] = self._place(foreseen(self, models, shares))
+        return self._policy_places[key]
+
+    def _place(self, known: Sequence[float]) -> int:
+        """The place of what was known of the probabilities of the actions; -1 if nothing was."""
+        row = (*known, *[0.0] * (self._models - len(known)))  # one that was added since: not played
+        return self._policies.setdefault(row, len(self._policies)) if known else -1
 
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
@@ -339,16 +338,19 @@ class LinearSampler(Configured):
         action: int,
         probability: float = 0.0,
         now: float | None = None,
+        known: Sequence[float] = (),
     ) -> None:
         """Report the action of a decision that was made elsewhere.
 
         number: one that has begun, or was reserved. now: when a decision of the latter was made.
+        known: what was known of the probabilities of all actions there; see `foreseen`.
         """
         if now is not None:
             self._tick(self._checked_time(now))
             self._rows.time[number - self._rows.base] = now
             self._reserved -= 1
-        self._note(number, *self.problem.rows(x, self._scaling), action, probability)
+        found = self.problem.rows(x, self._scaling)
+        self._note(number, *found, action, probability, self._place(known))
         self._acting.pop(number, None)
 
     # Time
@@ -641,9 +643,8 @@ class LinearSampler(Configured):
         self._past = fit.copied(self._past, made._past)
         self._past_delays = fit.copied(self._past_delays, made._past_delays)
         self.problem, self.reference = made.problem, made.reference
-        self._policies = np.pad(self._policies, ((0, 0), (0, 1)))
-        self._policy_places.clear()
-        self._terms = []
+        self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
+        self._policy_places, self._terms = {}, []
         if self._prior is not None:
             self._prior = self._prior.with_model()
         self._known = None
@@ -842,7 +843,8 @@ class LinearSampler(Configured):
             fresh = Contest(self._models, self.problem.width, level=level, range=range)
             terms = [4.0 * LATEST if window is None else window, fresh.level, *(fresh.range or ())]
             if terms != self._terms[:4]:
-                self._terms, self._followed, self._sequences = terms, 0, np.zeros(0)
+                self._terms, self._followed = terms, [-2.0 * LATEST, 0.0]
+                self._sequences = fresh.state()
             contest = self._follow()
         newest = self._rows.model[: self._rows.count][-RECENT:]
         played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
@@ -860,29 +862,33 @@ class LinearSampler(Configured):
             time=time,
         )
 
-    def _contest(self, terms: list[float]) -> Contest:
-        """Fresh sequences."""
-        return Contest(self._models, self.problem.width, level=terms[1], range=terms[2:4] or None)
+    def _contest(self) -> Contest:
+        """The sequences so far."""
+        size, ends = (self._models, self.problem.width), self._terms[2:4] or None
+        return Contest(*size, level=self._terms[1], range=ends).restore(self._sequences)
 
     def _follow(self) -> Contest | None:
-        """Let the sequences take the decisions whose outcomes have become final."""
+        """Let the sequences take the decisions whose outcomes have become final, oldest first.
+
+        Numbers are not in the order of time where other processes decide.
+        """
         if len(self._terms) not in (2, 4):
             return None
-        contest, rows, window = self._contest(self._terms), self._rows, self._terms[0]
-        if len(self._sequences):
-            contest.restore(self._sequences)
-        new = slice(max(self._followed - rows.base, 0), rows.count)
-        delay, ages = rows.delay[new], self._ages(new, 1.0)
-        final = (rows.until[new] < math.inf) | (ages >= window)
+        contest, rows, window = self._contest(), self._rows, self._terms[0]
+        times, (last, number) = rows.time[: rows.count], self._followed
+        later = (times > last) | ((times == last) & (np.arange(rows.base, rows.end) > number))
+        new = np.flatnonzero(later & (rows.model[: rows.count] >= 0))
+        new = new[np.argsort(times[new], kind="stable")]
+        final = (rows.until[new] < math.inf) | (self._ages(new, 1.0) >= window)
         if self.silence is None:
-            final |= delay >= 0.0
-        end = int(np.argmin(final)) if not final.all() else len(final)
-        came = ((delay >= 0.0) & (delay <= window))[:end]
-        told = rows.known[new][:end] >= 0
-        kept = new.start + np.flatnonzero(told if self.silence is not None else told & came)
-        outcomes = np.where(came[kept - new.start], rows.outcome[kept], 0.0) + (self.silence or 0.0)
-        low, high = contest.range or (-math.inf, math.inf)
-        if ((outcomes < low) | (outcomes > high)).any():
+            final |= rows.delay[new] >= 0.0
+        new = new[: int(np.argmin(final))] if not final.all() else new
+        kept = new[rows.known[new] >= 0]
+        came = (rows.delay[kept] >= 0.0) & (rows.delay[kept] <= window)
+        if self.silence is None:
+            kept, came = kept[came], came[came]
+        outcomes = np.where(came, rows.outcome[kept], 0.0) + (self.silence or 0.0)
+        if contest.range and (outcomes != outcomes.clip(*contest.range)).any():
             self._terms = [*self._terms, 1.0]  # so that all verdicts with this range say so
             return None
         contest.extend(
@@ -890,9 +896,11 @@ class LinearSampler(Configured):
             rows.probability[kept],
             outcomes,
             rows.x[kept],
-            least=self._policies[rows.known[kept]],
+            least=np.array([*self._policies])[rows.known[kept]],
         )
-        self._followed, self._sequences = rows.base + new.start + end, contest.state()
+        if len(new):
+            self._followed = [times.item(new[-1]), float(rows.base + new[-1])]
+        self._sequences = contest.state()
         return contest
 
     def _span(self) -> float:
@@ -989,8 +997,8 @@ class LinearSampler(Configured):
         self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
         if len(set(self._retired)) == self._models:
             raise ValueError("retired must leave one action that is played")
-        if self._terms and len(self._sequences):
-            self._contest(self._terms).restore(self._sequences)
+        if self._terms:
+            self._contest()
         if rows.known[: rows.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
         if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
