@@ -30,7 +30,7 @@ import numpy as np
 from belated.core.arrays import Floats
 from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
-from belated.service.report import AgentSummary, Unit, silence_of, unit_of
+from belated.service.report import AgentSummary, silence_of, unit_of
 from belated.service.session import Session
 from belated.service.wire import Refusal
 
@@ -43,40 +43,37 @@ SAMPLES = 50
 """The number of bootstrap samples."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
 FIRST = {
-    "episode": "whole",
-    "key": "text",
-    "decided": "number",
-    "action": "whole",
-    "name": "text",
-    "probability": "number",
-    "holdout": "number",
-    "among": "text",
+    "episode": "Int64",
+    "key": "String",
+    "decided": "Float64",
+    "action": "Int64",
+    "name": "String",
+    "probability": "Float64",
+    "holdout": "Float64",
+    "among": "String",
 }
-LAST = {"outcome": "number", "events": "whole", "reported": "number"}
-"""The kinds of columns before and after those of the observation."""
+LAST = {"outcome": "Float64", "events": "Int64", "reported": "Float64"}
+"""The columns before and after those of the observation, and their types in polars."""
 
 
 def columns(problem: Any) -> dict[str, str]:
-    """The columns of a learner's log and their kinds: whole, number or text."""
-    return {**FIRST, **_known(problem), **LAST}
-
-
-def _known(problem: Any) -> dict[str, str]:
-    """The columns of the observation of a decision."""
+    """The columns of a learner's log and their types."""
+    known = problem.features if problem.states is None and problem.actions is not None else None
     if problem.states is not None:
-        return dict.fromkeys(["step", "state"] if problem.horizon > 1 else ["state"], "whole")
-    if problem.actions is None:
-        return {"features": "text"}
-    known = problem.features
-    if isinstance(known, Features):
-        kinds = {name: "number" if name in known.numbers else "text" for name in known.fields}
-        return {f"features.{name}": kind for name, kind in kinds.items()}
-    return {f"features.{place}": "number" for place in range(known or 0)}
+        seen = dict.fromkeys(["step", "state"] if problem.horizon > 1 else ["state"], "Int64")
+    elif problem.actions is None:
+        seen = {"features": "String"}
+    elif isinstance(known, Features):
+        kinds = {name: "Float64" if name in known.numbers else "String" for name in known.fields}
+        seen = {f"features.{name}": kind for name, kind in kinds.items()}
+    else:
+        seen = {f"features.{place}": "Float64" for place in range(known or 0)}
+    return {**FIRST, **seen, **LAST}
 
 
 STATEMENT = """
-SELECT d.number, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.step, d.observation,
-    sum(o.value), count(o.value), min(o.at)
+SELECT d.number, e.key, d.at, d.action, d.probability, d.holdout, nullif(d.allowed, 'null'),
+    d.step, d.observation, sum(o.value), count(o.value), min(o.at)
 FROM decisions d JOIN episodes e ON e.learner = d.learner AND e.number = d.number
 LEFT JOIN outcomes o ON o.learner = d.learner AND o.number = d.number AND o.status <> 'default'
     AND o.fact NOT IN ('path', 'end') AND (o.fact NOT LIKE 'step %' OR o.fact = 'step ' || d.step)
@@ -88,53 +85,30 @@ ORDER BY d.number {order}, d.step LIMIT ?
 
 def decisions(session: Session) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of the table in portions, each row in the order of `columns`."""
-    problem, after = session.problem, -1
+    names, last = getattr(session.problem, "names", None), (-1, 0)
+    statement = STATEMENT.format(condition="(d.number, d.step) > (?, ?)", order="ASC")
     with session.db.reader() as db:
-        while True:
-            statement = STATEMENT.format(condition="d.number > ?", order="ASC")
-            limit = CHUNK * problem.horizon
-            found = db.all(statement, session.name, after, limit)
-            if len(found) == limit and problem.horizon > 1:  # the last episode may be cut
-                found = [row for row in found if row[0] < found[-1][0]]
-            if not found:
-                return
-            yield [_row(problem, row) for row in found]
-            after = found[-1][0]
+        while found := db.all(statement, session.name, *last, CHUNK):
+            rows = []
+            for *made, probability, holdout, among, step, observation, total, events, at in found:
+                name = str(made[-1]) if names is None else names[made[-1]]
+                seen = _observed(session.problem, step, json.loads(observation))
+                rows.append((*made, name, probability, holdout, among, *seen, total, events, at))
+            yield rows
+            last = (found[-1][0], found[-1][7])
 
 
-def _row(problem: Any, row: Any) -> tuple[Any, ...]:
-    """A row of the table, from a row of `STATEMENT`."""
-    number, key, at, action, probability, holdout, allowed, step, observation, *came = row
-    names = getattr(problem, "names", None)
-    return (
-        number,
-        key,
-        at,
-        action,
-        names[action] if names is not None else str(action),
-        probability,
-        holdout,
-        None if allowed == "null" else allowed,
-        *([step] if problem.horizon > 1 else []),
-        *_observed(problem, json.loads(observation)),
-        *came,
-    )
-
-
-def _observed(problem: Any, observation: Any) -> list[Any]:
+def _observed(problem: Any, step: int, observation: Any) -> list[Any]:
     """The values of the columns of an observation."""
     if problem.states is not None:
-        return [0 if observation is None else observation]
+        return [*([step] if problem.horizon > 1 else []), observation or 0]
     if problem.actions is None:
         return [json.dumps(observation)]
-    if isinstance(problem.features, Features):
-        given = observation or {}
-        return [
-            given.get(name) if name in problem.features.numbers or given.get(name) is None
-            else str(given[name])
-            for name in problem.features.fields
-        ]  # fmt: skip
-    return list(observation or [])
+    if not isinstance(problem.features, Features):
+        return list(observation or [])
+    given, numbers = observation or {}, problem.features.numbers
+    values = [(name in numbers, given.get(name)) for name in problem.features.fields]
+    return [value if number or value is None else str(value) for number, value in values]
 
 
 def as_csv(session: Session) -> Iterator[bytes]:
@@ -156,8 +130,7 @@ def as_parquet(session: Session) -> Iterator[bytes]:
         import polars as pl  # noqa: PLC0415 - the service does not need it
     except ModuleNotFoundError:
         raise Refusal(NEEDS_POLARS, "format") from None
-    kinds = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
-    schema = {name: kinds[kind] for name, kind in columns(session.problem).items()}
+    schema = {name: getattr(pl, kind) for name, kind in columns(session.problem).items()}
     pages = [pl.DataFrame(p, schema, orient="row", strict=False) for p in decisions(session)]
     buffer = io.BytesIO()
     pl.concat([pl.DataFrame(schema=schema), *pages]).write_parquet(buffer)
@@ -178,12 +151,11 @@ def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> di
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
     kept, left_out = _newest(session, newest)
-    active = [a for a in range(problem.actions) if a not in seen.retired]
-    unit, policies = unit_of(session), []
+    (unit, *_), policies = unit_of(session), []
     if len(kept) >= 2:
-        log, silence = _log(kept, session, unit), silence_of(session, seen, unit)
+        log, silence = _log(kept, session), silence_of(session, seen)
         given: dict[str, Any] = {"silence": silence, "samples": SAMPLES, "level": 0.95}
-        for name, row in _policies(problem, active):
+        for name, row in _policies(problem, seen.retired).items():
             found = value(log, np.tile(row, (len(log), 1)), **given)
             told = {word: getattr(found, word) for word in ("value", "low", "high", "effective")}
             policies.append({"policy": name, **told})
@@ -191,19 +163,19 @@ def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> di
         "name": session.name,
         "decisions": len(kept),
         "left_out": left_out,
-        "unit": unit.name,
+        "unit": unit,
         "method": "doubly robust",
         "policies": policies,
     }
 
 
-def _policies(problem: Any, active: list[int]) -> list[tuple[str, Floats]]:
+def _policies(problem: Any, retired: frozenset[int]) -> dict[str, Floats]:
     """Uniform play, and each action alone, with a row of probabilities (A,) each."""
-    uniform = np.zeros(problem.actions)
-    uniform[active] = 1.0 / len(active)
+    active = [a for a in range(problem.actions) if a not in retired]
+    alone = np.eye(problem.actions)[active]
     names = getattr(problem, "names", None) or range(problem.actions)
-    alone = [(f"always {names[a]}", np.eye(problem.actions)[a]) for a in active]
-    return [("uniform", uniform), *alone]
+    each = {f"always {names[a]}": row for a, row in zip(active, alone, strict=True)}
+    return {"uniform": alone.mean(axis=0), **each}
 
 
 def _newest(session: Session, newest: int) -> tuple[list[Any], int]:
@@ -219,9 +191,9 @@ def _newest(session: Session, newest: int) -> tuple[list[Any], int]:
     return found[::-1], every - len(found)
 
 
-def _log(rows: list[Any], session: Session, unit: Unit) -> DecisionLog:
+def _log(rows: list[Any], session: Session) -> DecisionLog:
     """The log of rows of `STATEMENT`, up to now."""
-    problem = session.problem
+    problem, (_, shift, factor) = session.problem, unit_of(session)
     _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*rows, strict=True)
     seen = [json.loads(text) for text in texts]
     if problem.states is not None:
@@ -230,7 +202,7 @@ def _log(rows: list[Any], session: Session, unit: Unit) -> DecisionLog:
         x = np.array(problem.matrix(seen), dtype=np.float64)
     else:
         x = np.zeros((len(rows), 0))
-    rewards = [None if total is None else unit.shift + unit.factor * total for total in totals]
+    rewards = [None if total is None else shift + factor * total for total in totals]
     until = max([session.clock(), decided[-1], *filter(None, reported)])
     return DecisionLog(
         actions, chances, rewards, x=x, decided=decided, reported=reported, until=until

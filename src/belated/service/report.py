@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,39 +33,11 @@ from belated.verdict import ActionRow, Verdict, Z, verdict
 
 HISTORY = 1000
 """The number of newest reports that the page shows."""
-BUCKETS = 32
-"""The number of buckets of delays; the last has 2**30 seconds and more."""
+BUCKETS = [0.0, *(2.0**i for i in range(31)), np.inf]
+"""The edges of the buckets of delays, in seconds."""
 DAYS = 400
 """The number of days that are reported."""
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-
-
-@dataclass(slots=True)
-class Totals:
-    """Sums of a learner.
-
-    A decision and all of its outcomes count on the day of the decision, in UTC. With a holdout of
-    share h, an action with probability p among n actions was drawn by the holdout with probability
-    h / (n p). Every decision counts for the holdout with that weight w.
-
-    Attributes:
-        days: eleven sums of each of the newest days, by number of days since 1970: decisions,
-            those that have reported, and the sums of their outcomes t in people's unit and of
-            their squares; the same of the holdout; and the sums of w², w² t and w² t² over the
-            holdout's weights w.
-        plays: the number of plays by day and action.
-        actions: the same sums of each action, since the beginning.
-        whole: the same sums of all decisions.
-        delays: quantiles of the delays of first reports, in seconds, at `SHARES`; none without any.
-        reports: the number of first reports.
-    """
-
-    days: dict[int, Floats]
-    plays: dict[tuple[int, int], int]
-    actions: dict[int, Floats]
-    whole: Floats
-    delays: list[float]
-    reports: int
 
 
 EPISODES = {
@@ -115,7 +87,7 @@ def counted(db: Tables, session: Session) -> dict[str, Any]:
 
 
 TOTALS = """
-SELECT day, action, count(*), count(t), sum(t), sum(t * t),
+SELECT day, coalesce(action, -1), count(*), count(t), sum(t), sum(t * t),
     sum(w), sum(CASE WHEN t IS NOT NULL THEN w ELSE 0 END), sum(w * t), sum(w * t * t),
     sum(w * w), sum(w * w * t), sum(w * w * t * t)
 FROM (SELECT {day} AS day, d.action AS action, ? + ? * e.total AS t, coalesce(d.holdout, 0) AS w
@@ -123,40 +95,36 @@ FROM (SELECT {day} AS day, d.action AS action, ? + ? * e.total AS t, coalesce(d.
     ON d.learner = e.learner AND d.number = e.number AND d.step = 0 WHERE e.learner = ?) AS told
 GROUP BY 1, 2 ORDER BY 1
 """
-"""The sums of `Totals` by day and action."""
+"""Sums by day and action, -1 without a decision.
+
+A decision and all of its outcomes count on the day of the decision, in UTC. With a holdout of share
+h, an action with probability p among n actions was drawn by the holdout with probability w =
+h / (n p). Every decision counts for the holdout with that weight w.
+"""
+DAYS_OF, ACTIONS_OF, ALL, HELD, SQUARED = 0, 1, slice(2, 6), slice(6, 10), slice(10, 13)
+"""The columns of the sums: the number of the day since 1970; the action; decisions, those that have
+reported, and the sums of their outcomes t in people's unit and of their squares; the same of the
+holdout; the sums of w², w² t and w² t²."""
 
 
-def totals_of(db: Tables, session: Session) -> Totals:
-    """The sums of a learner."""
-    unit = unit_of(session)
-    days: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
-    actions: dict[int, Floats] = defaultdict(lambda: np.zeros(11))
-    plays = {}
-    for day, action, *found in db.all(
-        TOTALS.format(day=db.day), unit.shift, unit.factor, session.name
-    ):
-        sums = np.array([value or 0.0 for value in found])
-        days[day] += sums
-        if action is not None:
-            plays[day, action] = int(found[0])
-            actions[action] += sums
-    whole = sum(days.values(), np.zeros(11))
-    delays = db.all(
-        "SELECT heard - began FROM episodes WHERE learner = ? AND heard IS NOT NULL ORDER BY 1",
-        session.name,
+def totals_of(db: Tables, session: Session) -> Floats:
+    """The sums of a learner, (N, 13)."""
+    _, shift, factor = unit_of(session)
+    found = db.all(TOTALS.format(day=db.day), shift, factor, session.name)
+    return np.nan_to_num(np.array(found, dtype=np.float64).reshape(-1, 13))
+
+
+def delays_of(db: Tables, session: Session) -> Floats:
+    """The delays of first reports, in seconds."""
+    found = db.all(
+        "SELECT heard - began FROM episodes WHERE learner = ? AND heard IS NOT NULL", session.name
     )
-    at = [max(0.0, delays[int(s * (len(delays) - 1))][0]) for s in SHARES] if delays else []
-    newest = {number: days[number] for number in sorted(days)[-DAYS:]}
-    return Totals(newest, plays, dict(actions), whole, at, len(delays))
+    return np.maximum(np.array(found, dtype=np.float64).ravel(), 0.0)
 
 
 def described(session: Session, seen: Any) -> dict[str, Any]:
     """The status of a learner, for the page and the client."""
     config, problem, name = session.config, session.problem, session.name
-    edges = [0.0, *(2.0**i for i in range(BUCKETS - 1)), 1e300]
-    buckets = ", ".join("sum(CASE WHEN ? <= d AND d < ? THEN 1 ELSE 0 END)" for _ in edges[1:])
-    bounds = [edge for i in range(BUCKETS) for edge in (edges[i], edges[i + 1])]
-    bounds[0] = -1e300
     with session.db.reader() as db:
         counts = counted(db, session)
         history = db.all(
@@ -164,11 +132,7 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
             "WHERE learner = ? AND total IS NOT NULL ORDER BY number DESC LIMIT ?",
             name, HISTORY,
         )  # fmt: skip
-        ((*delays,),) = db.all(
-            f"SELECT {buckets} FROM (SELECT heard - began AS d FROM episodes "
-            "WHERE learner = ? AND heard IS NOT NULL) AS delays",
-            *bounds, name,
-        )  # fmt: skip
+        delays, _ = np.histogram(delays_of(db, session), BUCKETS)
     return {
         "name": name,
         "problem": {
@@ -193,7 +157,7 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
         },
         "diagnostics": seen.diagnostics,
         "history": [[at, total, bool(late)] for at, total, late in sorted(history)],
-        "delays": [count or 0 for count in delays],
+        "delays": delays.tolist(),
         "arrivals": [{"minute": minute, **told} for minute, told in session.arrivals],
         "now": session.clock(),
         "note": config.note,
@@ -242,33 +206,21 @@ UNKNOWN_SHARE = 0.05
 """The share of records with unknown episodes that causes a warning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """The conversion of an amount of the tally for people: shift + factor * amount.
-
-    name: "reward" or "cost". sign: 1 if more is better, -1 if less is.
-    """
-
-    name: str
-    shift: float = 0.0
-    factor: float = 1.0
-    sign: float = 1.0
-
-
-def unit_of(session: Session) -> Unit:
-    """The unit of a learner's outcomes for people."""
+def unit_of(session: Session) -> tuple[str, float, float]:
+    """People's unit, "reward" or "cost"; an amount is shift + factor * amount in it."""
     problem, scale = session.problem, session.config.scale
     if problem.states is None or scale is None:
-        return Unit("reward") if problem.states is None else Unit("cost", sign=-1.0)
-    return Unit("reward", problem.horizon * scale.high, scale.low - scale.high)
+        return "reward" if problem.states is None else "cost", 0.0, 1.0
+    return "reward", problem.horizon * scale.high, scale.low - scale.high
 
 
-def silence_of(session: Session, seen: AgentSummary, unit: Unit) -> float | None:
+def silence_of(session: Session, seen: AgentSummary) -> float | None:
     """The outcome of decisions that never report, in people's unit; None if unknown."""
     if seen.overview is not None:
         return seen.overview.silence
+    _, shift, factor = unit_of(session)
     default = session.config.default
-    return None if default is None else unit.shift + unit.factor * default
+    return None if default is None else shift + factor * default
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,74 +238,65 @@ class AgentSummary:
 def look(session: Session) -> AgentSummary:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
-    agent, problem = session.runner.agent, session.problem
-    seen = chances = None
+    agent, problem, config = session.runner.agent, session.problem, session.config
+    seen = chances = judged = None
     if hasattr(agent, "overview"):
         seen = agent.overview()
         chances = seen.probabilities if len(seen.probabilities) else None
     elif problem.horizon == 1 and problem.states is not None:
         twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
+    if hasattr(agent, "verdict"):
+        window = config.limit if config.window is None and config.timed else config.window
+        judged = agent.verdict(window, config.range, config.level, time="seconds")
     retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
-    told = dict(agent.diagnostics())
-    return AgentSummary(seen, judged(session), chances, retired, share, told)
-
-
-def judged(session: Session) -> Any:
-    """The verdict of the agent, by the terms of the learner; None if it has none."""
-    agent, config = session.runner.agent, session.config
-    window = config.window if config.window is not None or not config.timed else config.limit
-    terms = window, config.range, config.level
-    return agent.verdict(*terms, time="seconds") if hasattr(agent, "verdict") else None
+    return AgentSummary(seen, judged, chances, retired, share, dict(agent.diagnostics()))
 
 
 def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     """The whole report."""
     with session.db.reader() as db:
         counts, totals = counted(db, session), totals_of(db, session)
-    problem, now = session.problem, session.clock()
-    unit = unit_of(session)
-    rows = _rows(session, seen, totals, unit)
-    days = list(totals.days)
+        delays = delays_of(db, session)
+    now, (unit, *_) = session.clock(), unit_of(session)
+    sign = 1.0 if unit == "reward" else -1.0
+    rows = _rows(session, seen, totals, sign)
     silence = None if seen.overview is None else seen.overview.silence
     answer = seen.verdict or (verdict(rows, None) if rows else None)
-    warnings = _warnings(session, seen, rows, totals, counts)
+    warnings = _warnings(session, seen, rows, len(delays), counts)
     return {
         "name": session.name,
-        "unit": unit.name,
-        "higher_is_better": unit.sign > 0,
-        "decides": problem.horizon == 1,
+        "unit": unit,
+        "higher_is_better": unit == "reward",
+        "decides": session.problem.horizon == 1,
         "verdict": "" if answer is None else answer.sentence,
         "winner": None if answer is None else answer.winner,
         "warnings": [{"kind": kind, "text": text} for kind, text in warnings],
-        "actions": _actions(seen, rows, unit, totals, days),
+        "actions": _actions(seen, rows, sign, totals),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
         "days": _days(totals, seen, silence, now),
         "holdout": _holdout(totals, silence, seen.holdout),
-        "delays": _delays(totals, seen),
+        "delays": _delays(delays, seen),
         **{word: counts[word] for word in ("begun", "pending", "overdue", "late")},
         "words": WORDS,
         "now": now,
     }
 
 
-def _rows(session: Session, seen: AgentSummary, totals: Totals, unit: Unit) -> list[ActionRow]:
+def _rows(session: Session, seen: AgentSummary, totals: Floats, sign: float) -> list[ActionRow]:
     """A row per action, in units of which more is better; none for several steps."""
     if seen.overview is not None:
         return seen.overview.rows
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    sums = np.array([totals.actions.get(a, np.zeros(11)) for a in range(problem.actions)])
-    plays, reports = sums[:, 0].astype(int), sums[:, 1]
-    raw = sums[:, 2:4] * [unit.sign, 1.0]  # (A, 2)
+    played = (totals[totals[:, ACTIONS_OF] == a, ALL] for a in range(problem.actions))
+    plays, reports, total, squares = np.array([sums.sum(axis=0) for sums in played]).T
     names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
+    raw = np.stack([sign * total, squares], axis=1)  # (A, 2)
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
-    default = session.config.default
-    if default is None:
-        return rows
-    silent = unit.sign * (unit.shift + unit.factor * default)
-    return [_with_pending(row, silent) for row in rows]
+    silence = silence_of(session, seen)
+    return rows if silence is None else [_with_pending(row, sign * silence) for row in rows]
 
 
 def _with_pending(row: ActionRow, silent: float) -> ActionRow:
@@ -367,47 +310,29 @@ def _with_pending(row: ActionRow, silent: float) -> ActionRow:
 
 
 def _actions(
-    seen: AgentSummary, rows: list[ActionRow], unit: Unit, totals: Totals, days: list[int]
+    seen: AgentSummary, rows: list[ActionRow], sign: float, totals: Floats
 ) -> list[dict[str, Any]]:
     """The table of actions, in people's units."""
-    played = sum(row.plays for row in rows)
-    recent: Counter[int] = Counter()
-    for (day, action), count in totals.plays.items():
-        recent[action] += count if day in days[-RECENT:] else 0
-    lately = recent.total()
+    days = np.unique(totals[:, DAYS_OF])[-RECENT:]
+    recent = totals[np.isin(totals[:, DAYS_OF], days) & (totals[:, ACTIONS_OF] >= 0)]
+    played, lately = sum(row.plays for row in rows), recent[:, ALL.start].sum()
     found = []
     for a, row in enumerate(rows):
-        ends = sorted((unit.sign * row.low, unit.sign * row.high))
-        now = seen.probabilities
-        found.append(
-            {
-                "action": a,
-                "name": row.action,
-                "plays": row.plays,
-                "reports": row.reports,
-                "exposed": row.exposed,
-                "mean": unit.sign * row.mean if row.reports else None,
-                "low": ends[0] if row.reports else None,
-                "high": ends[1] if row.reports else None,
-                "leads": row.leads,
-                "probability": None if now is None else float(now[a]),
-                "share": row.plays / played if played else None,
-                "recent_share": recent[a] / lately if lately else None,
-                "retired": row.retired,
-            }
-        )
+        low, high = sorted((sign * row.low, sign * row.high))
+        values = {"mean": sign * row.mean, "low": low, "high": high}
+        newest = recent[recent[:, ACTIONS_OF] == a, ALL.start].sum()
+        shares = {
+            "probability": None if seen.probabilities is None else float(seen.probabilities[a]),
+            "share": row.plays / played if played else None,
+            "recent_share": float(newest / lately) if lately else None,
+        }
+        told = {**asdict(row), **(values if row.reports else dict.fromkeys(values)), **shares}
+        found.append({**told, "action": a, "name": row.action})
     return found
 
 
-def _exposure(seen: AgentSummary, age: float) -> float:
-    """The share of the outcomes that can have arrived at an age in seconds."""
-    if seen.overview is None or seen.overview.silence is None:
-        return 1.0
-    return float(np.interp(age, seen.overview.ages, seen.overview.shares))
-
-
 def _days(
-    totals: Totals, seen: AgentSummary, silence: float | None, now: float
+    totals: Floats, seen: AgentSummary, silence: float | None, now: float
 ) -> list[dict[str, Any]]:
     """Outcomes by day of the decision, oldest first.
 
@@ -415,18 +340,16 @@ def _days(
     the exposure is too small.
     """
     found = []
-    for number, day in totals.days.items():
+    for number in np.unique(totals[:, DAYS_OF])[-DAYS:].tolist():
+        sums = totals[totals[:, DAYS_OF] == number].sum(axis=0)
         age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
-        exposed, held = _exposure(seen, age), day.tolist()[4:8]
-        began = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)
-        found.append(
-            {
-                "day": began.date().isoformat(),
-                "exposed": exposed,
-                **_day(day.tolist()[:4], silence, exposed),
-                "holdout": _day(held, silence, exposed) if held[0] > 0.0 else None,
-            }
-        )
+        exposed = 1.0
+        if seen.overview is not None and silence is not None:
+            exposed = float(np.interp(age, seen.overview.ages, seen.overview.shares))
+        everybody, held = (_day(sums[kind].tolist(), silence, exposed) for kind in (ALL, HELD))
+        day = datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
+        holdout = held if held["decisions"] > 0.0 else None
+        found.append({"day": day, "exposed": exposed, **everybody, "holdout": holdout})
     return found
 
 
@@ -447,40 +370,37 @@ def _mean(sums: list[float], silence: float | None, exposed: float) -> float | N
     return silence + (total - silence * reports) / (decided * exposed) if decided > 0.0 else None
 
 
-def _holdout(totals: Totals, silence: float | None, share: float) -> dict[str, Any] | None:
+def _holdout(totals: Floats, silence: float | None, share: float) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    held = totals.whole.tolist()[4:8]
+    whole = totals[totals[:, ACTIONS_OF] >= 0].sum(axis=0)
+    held = whole[HELD].tolist()
     if not (share or held[0]):
         return None
-    mean, error = _mean(held, silence, 1.0), math.inf
+    mean, ends = _mean(held, silence, 1.0), dict.fromkeys(("low", "high"))
     mass = held[0] if silence is not None else held[1]
-    if mean is not None and mass > 0.0:
-        w, wt, wtt = totals.whole[8:].tolist()
+    if mean is not None:
+        w, wt, wtt = whole[SQUARED].tolist()
         m = mean - (silence or 0.0)  # relative to silence, which does not change the variance
         error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
-    everyone = sum(totals.actions.values(), np.zeros(11)).tolist()[:4]
-    return {
-        "share": share,
-        "decisions": held[0],
-        "reports": held[1],
-        "mean": mean,
-        "low": None if mean is None else mean - Z * error,
-        "high": None if mean is None else mean + Z * error,
-        "all_mean": _mean(everyone, silence, 1.0),
-    }
+        ends = {"low": mean - Z * error, "high": mean + Z * error}
+    everybody = _mean(whole[ALL].tolist(), silence, 1.0)
+    told = {"share": share, "decisions": held[0], "reports": held[1], "mean": mean, **ends}
+    return {**told, "all_mean": everybody}
 
 
-def _delays(totals: Totals, seen: AgentSummary) -> dict[str, Any]:
+def _delays(delays: Floats, seen: AgentSummary) -> dict[str, Any]:
     """Quantiles of the delays of first reports, in days.
 
     corrected: whether they account for reports to come; otherwise they are of reports so far.
     """
-    count, at, told = totals.reports, totals.delays, seen.overview
+    count, told = len(delays), seen.overview
     corrected = told is not None and bool(told.shares.any()) and count > 0
     if told is not None and corrected:
-        at = [float(np.interp(share, told.shares, told.ages)) for share in SHARES]
+        at = np.interp(SHARES, told.shares, told.ages).tolist()
+    else:
+        at = np.quantile(delays, SHARES, method="lower").tolist() if count else []
     found = [{"share": share, "days": t / DAY} for share, t in zip(SHARES, at, strict=False)]
-    words = "" if not at else f"half within {_time(at[2])}, 9 of 10 within {_time(at[4])}"
+    words = f"half within {_time(at[2])}, 9 of 10 within {_time(at[4])}" if count else ""
     return {"count": count, "quantiles": found, "words": words, "corrected": corrected}
 
 
@@ -493,13 +413,13 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    session: Session, seen: AgentSummary, rows: list[ActionRow], totals: Totals, counts: Any
+    session: Session, seen: AgentSummary, rows: list[ActionRow], reports: int, counts: Any
 ) -> Iterator[tuple[str, str]]:
-    """The kinds and texts of warnings, the most urgent first."""
+    """The kinds and texts of warnings, the most urgent first. reports: the number of first ones."""
     now, taken = session.clock(), counts["taken"]
     waited = (now - (counts["oldest"] or now)) / DAY
     # with full information feedback is a cost function, not an outcome
-    heard = taken if session.config.information == "full" else totals.reports
+    heard = taken if session.config.information == "full" else reports
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
         text = f"{taken:,} records came and no outcome is complete{waits}."
@@ -507,13 +427,13 @@ def _warnings(
     elif counts["begun"] and not heard and waited > SILENT_DAYS:
         text = f"nothing has reported, and it decides for {waited:.1f} days."
         yield "not_learned", f"Has not learned: {text}"
-    silent = (now - counts["heard"]) / DAY if totals.reports else 0.0
+    silent = (now - counts["heard"]) / DAY if reports else 0.0
     if silent > SILENT_DAYS:
         yield "silent", f"Nothing has reported for {silent:.1f} days."
     played = sum(row.exposed for row in rows if row.reports)
     rate = sum(row.reports for row in rows) / played if played else 0.0
-    for a, row in enumerate(rows):
-        expected = rate * (row.exposed or totals.actions.get(a, [0.0])[0])
+    for row in rows:
+        expected = rate * (row.exposed or row.plays)
         if not row.reports and expected >= EXPECTED:
             text = f"{row.plays:,} plays, about {expected:.0f} reports were to be expected."
             yield "never_reports", f"{row.action} never reports: {text}"
@@ -532,7 +452,7 @@ def _warnings(
 
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
-GAUGES = {
+METRICS = {
     "ready": "1 if driven here",
     "episodes_begun": "episodes that have begun",
     "episodes_open": "episodes that are open",
@@ -542,38 +462,45 @@ GAUGES = {
     "log_events": "requests that changed something",
     "policies_differing": "decisions that replay gave otherwise",
     "at_stake": "most that is lost per decision if everybody gets the leader",
-}
-COUNTERS = {
     "late_used": "late records that were used, since the start",
     "decisions": "decisions since the start",
+    "agent": "what the agent tells",
+    "records": "feedback by outcome, since the start",
+    "closed": "episodes closed by the deadline",
+    "leads": "probability that the leader is the best action",
+    "winner": "1 for the action that wins, sure at every look",
 }
-LABELLED = {
-    "agent": (GaugeMetricFamily, "what the agent tells", "name"),
-    "records": (CounterMetricFamily, "feedback by outcome, since the start", "outcome"),
-    "closed": (CounterMetricFamily, "episodes closed by the deadline", "how"),
-    "leads": (GaugeMetricFamily, "probability that the leader is the best action", "action"),
-    "winner": (GaugeMetricFamily, "1 for the action that wins, sure at every look", "action"),
+COUNTERS = ("late_used", "decisions", "records", "closed")
+"""The metrics that only grow; the others are gauges."""
+LABELS = {
+    "agent": "name",
+    "records": "outcome",
+    "closed": "how",
+    "leads": "action",
+    "winner": "action",
 }
-"""Metrics with one more label."""
+"""Metrics with a value for each of these, by one more label."""
 
 
 def _families(found: dict[str, dict[str, Any]]) -> Iterator[Any]:
-    """The metrics of learners by name; a mapping has a value for each of its labels."""
-    plain = ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS))
-    kinds: dict[str, Any] = {n: (k, about) for k, names in plain for n, about in names.items()}
-    for name, (kind, about, *label) in {**kinds, **LABELLED}.items():
-        family = kind(f"belated_{name}", about, labels=["learner", *label])
+    """The metrics of learners by name."""
+    for name, about in METRICS.items():
+        kind = CounterMetricFamily if name in COUNTERS else GaugeMetricFamily
+        more = [LABELS[name]] if name in LABELS else []
+        family = kind(f"belated_{name}", about, labels=["learner", *more])
         for learner, values in found.items():
             value = values.get(name, {})
             for one, number in value.items() if isinstance(value, dict) else [("", value)]:
-                family.add_metric([learner, one] if label else [learner], float(number))
+                family.add_metric([learner, one] if more else [learner], float(number))
         yield family
 
 
-def _measured(session: Session, diagnostics: Any, answer: Verdict | None) -> dict[str, Any]:
+def _measured(session: Session, seen: AgentSummary) -> dict[str, Any]:
+    """The metrics of a learner; those with a label are a value by label."""
     with session.db.reader() as db:
         counts = counted(db, session)
-    since = session.counts
+    since, answer = session.counts, seen.verdict
+    leader = {answer.leader: answer.leads} if answer and answer.leader else {}
     return {
         "ready": 1,
         **{f"episodes_{word}": counts[word] for word in ("begun", "open", "pending", "overdue")},
@@ -582,31 +509,22 @@ def _measured(session: Session, diagnostics: Any, answer: Verdict | None) -> dic
         "policies_differing": session.runner.differing,
         "late_used": since["late_used"],
         "decisions": since["decided"],
-        "agent": dict(diagnostics),
+        "agent": seen.diagnostics,
         "records": {kind: since[kind] for kind in RECORDS},
         "closed": {how: counts[how] for how in ("forgotten", "defaulted")},
         "at_stake": answer.at_stake if answer else {},
-        "leads": {answer.leader: answer.leads} if answer and answer.leader else {},
+        "leads": leader,
         "winner": {answer.winner: 1} if answer and answer.winner else {},
     }
 
 
-async def _metrics_of(learner: Learner) -> dict[str, Any]:
-    """The metrics of a learner; only that it is not ready if it does not run here."""
-
-    def asked(session: Session) -> tuple[Any, ...]:
-        session.expire()
-        return session, session.runner.agent.diagnostics(), judged(session)
-
-    try:
-        return await asyncio.to_thread(_measured, *await learner.ask(asked))
-    except (Refusal, StorageError):
-        return {"ready": 0}
-
-
 async def metrics(learners: Iterable[Learner]) -> bytes:
-    """The metrics in the text format."""
-    listed = {learner.name: _metrics_of(learner) for learner in learners}
-    found = dict(zip(listed, await asyncio.gather(*listed.values()), strict=True))
+    """The metrics in the text format; of a learner that does not run here, only that."""
+    found: dict[str, dict[str, Any]] = {}
+    for learner in learners:
+        found[learner.name] = {"ready": 0}
+        with suppress(Refusal, StorageError):
+            seen = await learner.ask(look)
+            found[learner.name] = await asyncio.to_thread(_measured, learner.opened(), seen)
     collected: Any = SimpleNamespace(collect=lambda: _families(found))
     return generate_latest(collected)
