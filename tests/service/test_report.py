@@ -73,7 +73,7 @@ def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock)
     assert greedy.fresh().made == 0
     with pytest.raises(ValueError, match="range must be None with features and a floor of 0"):
         replace(greedy, agent=part("linear_sampler", floor=0.0)).fresh()
-    with pytest.raises(ValueError, match="window, range and level must be left out of a learner"):
+    with pytest.raises(ValueError, match="level must be left out of a learner with states"):
         LearnerConfig(name="mail", problem=bl.Problem(2, 2, 1), level=0.9)
 
 

@@ -1,19 +1,21 @@
 """The configuration of a server, from a TOML file.
 
-A dataclass checks its own values, and names the wrong one; `_made` adds the place in the file.
+A dataclass checks its own values, by their types first, and names the wrong one; `structured` adds
+the place in the file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
+
+from msgspec import Meta
 
 from belated.config import AGENTS, DECIDERS
 from belated.config.part import Part, Registry, check, make, read, structured
@@ -23,7 +25,7 @@ from belated.core.records import Scale
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
-from belated.service.gate import EVERY, Token, listed, text
+from belated.service.gate import EVERY, Text, Token, check_types
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -32,8 +34,13 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 RECOMMENDED = Part("recommended")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
 """Attributes that your own problem must have, among others of `core.contract.Problem`."""
-COSTS = ("rewards", "clip", "default", "default_reward")
-"""Keys of learners with states, whose outcomes are costs in the end."""
+COSTS = ("information", "rewards", "clip", "default", "default_reward")
+"""Keys of learners with states, whose outcomes are costs in the end. Rewards of decisions may have
+any unit, and `silence` of the agent says what no report means."""
+VERDICT = ("window", "range", "level")
+"""Keys of learners of decisions."""
+Count = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e11)]
 NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 MOST_BATCH = 30_000
@@ -56,18 +63,15 @@ class Limits:
             covered by two snapshots and to open episodes; without it, all.
     """
 
-    body: int = 2_000_000
-    batch: int = 1_000
-    open: int = 100_000
-    waiting: int = 10_000
-    snapshot: int = 20_000
-    log: int | None = None
+    body: Count = 2_000_000
+    batch: Count = 1_000
+    open: Count = 100_000
+    waiting: Count = 10_000
+    snapshot: Count = 20_000
+    log: Annotated[int, Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("body", "batch", "open", "waiting", "snapshot"):
-            checks.integer(name, getattr(self, name), 1)
-        if self.log is not None:
-            checks.integer("log", self.log, 0)
+        check_types(self)
         if self.batch > min(self.waiting, MOST_BATCH):
             raise ValueError(
                 f"batch must be at most limits.waiting = {self.waiting} and {MOST_BATCH}, "
@@ -91,9 +95,9 @@ class LearnerConfig:
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
         default: the cost of a step that has not reported by then.
         grace: how much longer an episode is kept, in the deadline's unit, for outcomes that
-            happened before its deadline and arrive later. The default is one day for decisions with
-            a deadline in seconds, where 0 means no grace, and none otherwise. A `default` is
-            applied only after the grace.
+            happened before its deadline and arrive later; 0 means no grace. The default is one day
+            for decisions with a deadline in seconds, and none otherwise. A `default` is applied
+            only after the grace.
         rewards: [low, high], the range of rewards in records that do not state one.
         clip: whether a reward outside this range counts as the nearest one inside.
         default_reward: the reward of a step that has not reported by the deadline, in place of
@@ -111,92 +115,83 @@ class LearnerConfig:
 
     name: str
     problem: Any
-    information: str = "bandit"
+    information: Literal["bandit", "full"] = "bandit"
     agent: Part = RECOMMENDED
     start: str | None = None
-    deadline_seconds: float | None = None
-    deadline_episodes: int | None = None
-    default: float | None = None
-    grace: float | None = None
+    deadline_seconds: NotNegative | None = None
+    deadline_episodes: Annotated[int, Meta(ge=0)] | None = None
+    default: Annotated[float, Meta(ge=0, le=1)] | None = None
+    grace: NotNegative | None = None
     rewards: tuple[float, float] | None = None
     clip: bool = False
     default_reward: float | None = None
     holdout: float | None = None
-    window: float | None = None
+    window: NotNegative | None = None
     range: tuple[float, float] | None = None
     level: float = 0.95
-    note: str | None = None
+    note: Text | None = None
     timed: bool = field(init=False)
     deadline: float | None = field(init=False)
-    limit: float | None = field(init=False, default=None)
+    limit: float | None = field(init=False)
     scale: Scale | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+        check_types(self)
+        if not NAME.fullmatch(self.name):
             raise ValueError(
                 "name must be 1 to 63 lower-case letters, digits and dashes, "
                 f"got {checks.show(self.name)}"
             )
-        if self.note is not None:
-            text("note", self.note)
-        checks.choice("information", self.information, ("bandit", "full"))
+        self._check_kind()
         if self.holdout is not None:
             if self.start is not None or "holdout" in self.agent.values:
                 raise ValueError("holdout must be given once, and for an agent, not a start")
             checks.fix(self, "agent", self.agent.replaced("holdout", self.holdout))
         check("agent", self.agent, _registry(self.problem))
-        self._check_rewards()
-        self._check_deadline()
+        Contest(2, range=self.range, level=self.level)  # which checks both
+        self._set_scale()
+        self._set_deadline()
 
-    def _check_deadline(self) -> None:
-        seconds, episodes = self.deadline_seconds, self.deadline_episodes
-        if seconds is not None and episodes is not None:
+    def _check_kind(self) -> None:
+        """Check that keys for learners of the other kind are left out."""
+        of_decisions = isinstance(self.problem, Choice)
+        names = COSTS if of_decisions else () if self.decides else VERDICT
+        kind = "of decisions" if of_decisions else "with states"
+        for one in fields(self):
+            if one.name in names and getattr(self, one.name) != one.default:
+                raise ValueError(f"{one.name} must be left out of a learner {kind}")
+
+    def _set_scale(self) -> None:
+        if self.rewards is not None:
+            checks.fix(self, "scale", Scale.of("rewards", self.rewards, clip=self.clip))
+        for name in ("clip", "default_reward"):
+            if getattr(self, name) not in (None, False) and self.scale is None:
+                raise ValueError(f"{name} needs rewards = [low, high]")
+        if self.default_reward is not None and self.scale is not None:
+            if self.default is not None:
+                raise ValueError("default_reward must be left out beside a default, got both")
+            silent = self.scale.costs("default_reward", self.default_reward)
+            checks.fix(self, "default", float(silent))
+
+    def _set_deadline(self) -> None:
+        seconds, timed = self.deadline_seconds, self.deadline_seconds is not None
+        if timed and self.deadline_episodes is not None:
             raise ValueError("deadline_seconds must be left out beside deadline_episodes, got both")
-        deadline: float | None = None
-        if seconds is not None:
-            deadline = checks.real("deadline_seconds", seconds, 0.0)
-        elif episodes is not None:
-            deadline = checks.integer("deadline_episodes", episodes, 0)
+        deadline, grace = seconds if timed else self.deadline_episodes, self.grace
         for name in ("default", "grace"):
             if getattr(self, name) is not None and deadline is None:
                 raise ValueError(f"{name} needs a deadline_seconds or deadline_episodes")
-        grace, timed = self.grace, seconds is not None
-        if grace is None and self.decides and timed:
+        if grace is None and timed and self.decides:
             grace = NIGHT
-        elif grace is not None and timed:
-            grace = checks.real("grace", grace, 0.0, above=not self.decides) or None
-        elif grace is not None:
-            checks.integer("grace", grace, 1)
-            if self.default is not None:
-                raise ValueError(
-                    "grace must be left out beside a default: without a clock, what happened in "
-                    "time and comes later cannot be told from what is late (see deadline_seconds)"
-                )
-        limit = None if deadline is None else deadline + (grace or 0)
-        known = {"grace": grace, "timed": timed, "deadline": deadline, "limit": limit}
+        if grace and not timed and self.default is not None:
+            raise ValueError(
+                "grace must be left out beside a default: without a clock, what happened in "
+                "time and comes later cannot be told from what is late (see deadline_seconds)"
+            )
+        limit = None if deadline is None else deadline + (grace or 0.0)
+        known = {"grace": grace or None, "timed": timed, "deadline": deadline, "limit": limit}
         for name, value in known.items():
             checks.fix(self, name, value)
-
-    def _check_rewards(self) -> None:
-        checks.flag("clip", self.clip)
-        for name in ("clip", "default_reward"):
-            if getattr(self, name) not in (None, False) and self.rewards is None:
-                raise ValueError(f"{name} needs rewards = [low, high]")
-        if self.rewards is not None:
-            scale = Scale.of("rewards", self.rewards, clip=self.clip)
-            checks.fix(self, "scale", scale)
-            checks.fix(self, "rewards", (scale.low, scale.high))
-            if self.default_reward is not None:
-                if self.default is not None:
-                    raise ValueError("default_reward must be left out beside a default, got both")
-                silent = checks.real("default_reward", self.default_reward, *self.rewards)
-                checks.fix(self, "default", float(scale.costs("default_reward", silent)))
-        if self.default is not None:
-            checks.fix(self, "default", checks.real("default", self.default, 0.0, 1.0))
-        checks.real("window", self.window or 0.0, 0.0)
-        checks.fix(self, "range", Contest(2, range=self.range, level=self.level).range)
-        if not self.decides and (self.window, self.range, self.level) != (None, None, 0.95):
-            raise ValueError("window, range and level must be left out of a learner with states")
 
     @property
     def decides(self) -> bool:
@@ -292,24 +287,21 @@ class Config:
     """
 
     learners: tuple[LearnerConfig, ...]
-    storage: str = "belated-data"
-    host: str = "127.0.0.1"
-    port: int = 8571
-    url: str | None = None
-    hosts: tuple[str, ...] = ()
+    storage: Text = "belated-data"
+    host: Text = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8571
+    url: Text | None = None
+    hosts: tuple[Text, ...] = ()
     tokens: tuple[Token, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        for name in ("storage", "host"):
-            text(name, getattr(self, name))
-        checks.fix(self, "hosts", listed("hosts", self.hosts, text))
+        check_types(self)
         if not self.learners:
             raise ValueError("learners must name at least one, [[learners]]")
         names = [learner.name for learner in self.learners]
         if len(set(names)) != len(names):
             raise ValueError(f"learners must have different names, got {names}")
-        checks.integer("port", self.port, 0, 65535)
         if "://" in self.storage and not self.storage.startswith(POSTGRES):
             scheme = self.storage.partition("://")[0]
             raise ValueError(
@@ -329,12 +321,7 @@ class Config:
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return re.fullmatch(r"localhost|::1|127(\.\d{1,3}){3}", self.host) is not None
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
@@ -344,25 +331,30 @@ class Config:
         return frozenset({*LOOPBACK, *self.hosts, self.host})
 
 
+DEMONSTRATION = """
+[[learners]]
+name = "mail"
+actions = ["plain", "question", "discount"]
+features = { age = "number", country = ["dk", "se"] }
+agent = { kind = "linear_sampler", holdout = 0.1 }
+deadline_seconds = 600.0
+note = "The customers of this learner are simulated."
+[[learners]]
+name = "shop"
+problem = { states = 1, actions = 3, horizon = 1 }
+deadline_seconds = 600.0
+default = 1.0
+[[learners]]
+name = "robot"
+problem = { states = 6, actions = 2, horizon = 4, homogeneous = true }
+deadline_episodes = 1000
+grace = 1000
+"""
+
+
 def demonstration() -> Config:
     """A mailer whose customers are simulated, a shop with three offers, and a robot."""
-    mail = LearnerConfig(
-        name="mail",
-        problem=Choice(
-            ["plain", "question", "discount"], Features(age="number", country=["dk", "se"])
-        ),
-        agent=Part("linear_sampler", (("holdout", 0.1),)),
-        deadline_seconds=600.0,
-        note="The customers of this learner are simulated.",
-    )
-    shop = LearnerConfig(name="shop", problem=Problem(1, 3, 1), deadline_seconds=600.0, default=1.0)
-    robot = LearnerConfig(
-        name="robot",
-        problem=Problem(6, 2, 4, homogeneous=True),
-        deadline_episodes=1000,
-        grace=1000,
-    )
-    return Config(learners=(mail, shop, robot))
+    return from_table(tomllib.loads(DEMONSTRATION))
 
 
 def load(path: Path, *, tokens: bool = True) -> Config:
@@ -388,9 +380,11 @@ def from_table(given: Mapping[str, Any]) -> Config:
     """The configuration that a table describes. Every agent is made once, as a check."""
     values = dict(given)
     values["limits"] = structured("limits", Limits, "limits", values.get("limits", {}))
-    for name, one in (("learners", _learner), ("tokens", _token)):
-        items = enumerate(listed(name, values.get(name, [])))
-        values[name] = tuple(one(f"{name}[{i}]", item) for i, item in items)
+    for name, read_one in (("learners", _learner), ("tokens", _token)):
+        items = values.get(name, [])
+        if not isinstance(items, list | tuple):
+            raise ValueError(f"{name} must be a list, got {checks.show(items)}")
+        values[name] = tuple(read_one(f"{name}[{i}]", item) for i, item in enumerate(items))
     config = structured("", Config, "a server", values)
     for learner in config.learners:
         learner.fresh()
@@ -424,22 +418,10 @@ def _choice(key: str, values: dict[str, Any]) -> Any:
         raise ValueError(
             f"{key}.problem must be left out beside actions and features, which are the problem"
         )
-    for name in ("information", *COSTS):
-        if name in values:
-            raise ValueError(
-                f"{key}.{name} must be left out beside actions and features: rewards may have any "
-                "unit, and silence of the agent says what no report means"
-            )
     features, actions = values.pop("features", None), values.pop("actions", None)
-    try:
-        if isinstance(features, Mapping):
-            features = Features(**features)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{key}.features.{error}") from None
-    try:
-        return Choice(actions, features)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{key}.{error}") from None
+    if isinstance(features, Mapping):
+        features = structured(f"{key}.features", Features, "features", features)
+    return structured(key, Choice, "a learner", {"actions": actions, "features": features})
 
 
 def _problem(key: str, given: object) -> Any:

@@ -15,34 +15,32 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import msgspec
 
 from belated.core import checks
 from belated.service.wire import Refusal
 
-MOST_DIGITS = 18
-"""The largest number of digits of the length of a body."""
 NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 Verb = Literal["begin", "feedback", "read", "admin"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 EVERY = "*"
 MARK = "belated-"
 Headers = Mapping[bytes, bytes]
 
 
-def listed(name: str, value: object, check: Callable[[str, Any], Any] | None = None) -> Any:
-    """The items of a list as a tuple. check: what each of them must pass."""
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{name} must be a list, got {checks.show(value)}")
-    return tuple(value if check is None else (check(name, item) for item in value))
-
-
-def text(name: str, value: object) -> str:
-    """A text that is not empty."""
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text, got {checks.show(value)}")
-    return value
+def check_types(item: Any) -> None:
+    """Convert the fields of a dataclass to their types; `ValueError` names a wrong one."""
+    types = get_type_hints(type(item), include_extras=True)
+    for name in (field.name for field in fields(item) if field.init):
+        value = getattr(item, name)
+        try:
+            checks.fix(item, name, msgspec.convert(value, types[name]))
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{name} = {checks.show(value)}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +54,15 @@ class Token:
         verbs: begin (and decide), feedback (and forget), read, admin (snapshots).
     """
 
-    name: str
+    name: Text
     sha256: str
-    learners: tuple[str, ...]
+    learners: tuple[Text, ...]
     verbs: tuple[str, ...] = VERBS
 
     def __post_init__(self) -> None:
+        check_types(self)
         if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
             raise ValueError("sha256 must be 64 digits from 0 to f; `belated token` makes one")
-        for name in ("learners", "verbs"):
-            checks.fix(self, name, listed(name, getattr(self, name), text))
         for verb in self.verbs:
             checks.choice("verbs", verb, VERBS)
 
@@ -121,10 +118,9 @@ class Gate:
         if method in ("GET", "HEAD", "OPTIONS"):
             return
         self.holder(headers)
-        length = headers.get(b"content-length", b"0").lstrip(b"0") or b"0"
         if b"content-length" in headers and b"transfer-encoding" in headers:
             raise Refusal("a body must have a length or come in chunks, not both", None, None, 400)
-        if not length.isdigit() or len(length) > MOST_DIGITS or int(length) > self.body:
+        if int(headers.get(b"content-length", b"0")) > self.body:  # digits, by the parser
             raise self._too_large()
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind != b"application/json" and (kind or method == "POST"):
