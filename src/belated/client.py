@@ -65,6 +65,8 @@ AGAIN = (429, 502, 503, 504)
 NEVER = (400, 413, 422)
 """Status codes that mean, for a record sent alone, that the server will never accept it."""
 MOST_REDIRECTIONS = 5
+ASKED = ("features", "state", "among", "key", "episode", "step")
+"""What a decision may be asked with."""
 
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
@@ -191,27 +193,21 @@ class _Connected:
         """Send the records that no other call is sending."""
         outcomes: list[dict[str, Any]] = []
         while found := buffer.claim(BATCH):
-            try:
-                outcomes += await self._deliver(buffer, found, patience)
-            finally:
-                buffer.release([number for number, _ in found])
+            outcomes += await self._deliver(buffer, found, patience)
         return outcomes
 
     async def _deliver(
         self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
     ) -> list[dict[str, Any]]:
-        """Send records of the buffer, and remove those delivered or undeliverable."""
+        """Send claimed records, and remove those delivered or undeliverable from the buffer."""
         outcomes: list[dict[str, Any]] = []
-        for some in _portions(rows):
-            told = await self._batch([text for _, text in some], patience, alone=True)
-            numbers = [number for number, _ in some]
-            refused = {
-                number: outcome["why"]
-                for number, outcome in zip(numbers, told, strict=True)
-                if outcome["outcome"] in REFUSED
-            }
-            buffer.settle(numbers, refused)
-            outcomes += told
+        try:
+            for some in _portions(rows):
+                told = await self._batch([text for _, text in some], patience, alone=True)
+                buffer.settle((number, one) for (number, _), one in zip(some, told, strict=True))
+                outcomes += told
+        finally:
+            buffer.release(number for number, _ in rows)
         return outcomes
 
     async def _batch(
@@ -281,15 +277,11 @@ class AsyncClient(_Connected):
         Returns:
             Action and probability, the same if repeated; a `ServedDecision` in a new episode.
         """
-        if episode is None and step is None:
-            asked = {"state": state, "features": features, "among": among, "key": key}
-            body = _asked_for(asked)
-            return _decision(await self._told("POST", "/decide", body), body["key"])
         where = {"episode": episode, "step": step, "state": state}
-        for name, value in where.items():
-            if value is None:
-                raise ValueError(f"{name} must be given for a step of an episode, got None")
-        told = await self._told("POST", "/decide", where)
+        body = _asked_for({**where, "features": features, "among": among, "key": key})
+        told = await self._told("POST", "/decide", body)
+        if episode is None:
+            return _decision(told, body["key"])
         return int(told["action"]), float(told["probability"])
 
     async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
@@ -325,13 +317,13 @@ class AsyncClient(_Connected):
         own = self._buffer.add(texts)
         try:
             await self._flush(self._buffer, 0.0)
-            return await self._deliver(self._buffer, list(zip(own, texts, strict=True)), 0.0)
+            return await self._deliver(self._buffer, own, 0.0)
         except ServiceError as error:
             if error.status is None or error.status in AGAIN:
                 return None
             raise
         finally:
-            self._buffer.release(own)
+            self._buffer.release(number for number, _ in own)
 
     async def flush(self) -> list[dict[str, Any]]:
         """Send the records in the buffer."""
@@ -458,13 +450,13 @@ class Buffer:
         if found != owner:
             raise ValueError(f"its records belong to {found}, not to {owner}")
 
-    def add(self, texts: Sequence[str]) -> list[int]:
+    def add(self, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Append records and claim them; they are on disk when this returns."""
-        statement = "INSERT INTO records (written) VALUES (?) RETURNING number"
+        statement = "INSERT INTO records (written) VALUES (?) RETURNING number, written"
         with self._lock, self._db:
-            numbers = [self._db.execute(statement, (text,)).fetchone()[0] for text in texts]
-            self._claimed.update(numbers)
-        return numbers
+            rows = [self._db.execute(statement, (text,)).fetchone() for text in texts]
+            self._claimed.update(number for number, _ in rows)
+        return rows
 
     def claim(self, count: int) -> list[tuple[int, str]]:
         """Claim the oldest records that are not claimed; returns their numbers and texts."""
@@ -482,15 +474,17 @@ class Buffer:
         with self._lock:
             self._claimed.difference_update(numbers)
 
-    def settle(self, numbers: Iterable[int], refused: Mapping[int, str]) -> None:
-        """Remove records, and set those aside that were refused, with the reasons."""
+    def settle(self, outcomes: Iterable[tuple[int, dict[str, Any]]]) -> None:
+        """Remove records by their outcomes; those that were refused are set aside with a reason."""
         with self._lock, self._db:
-            self._db.executemany(
-                "INSERT OR REPLACE INTO set_aside "
-                "SELECT number, written, ? FROM records WHERE number = ?",
-                [(why, number) for number, why in refused.items()],
-            )
-            self._db.executemany("DELETE FROM records WHERE number = ?", [(n,) for n in numbers])
+            for number, told in outcomes:
+                if told["outcome"] in REFUSED:
+                    self._db.execute(
+                        "INSERT OR REPLACE INTO set_aside "
+                        "SELECT number, written, ? FROM records WHERE number = ?",
+                        (told["why"], number),
+                    )
+                self._db.execute("DELETE FROM records WHERE number = ?", (number,))
 
     def refused(self) -> list[tuple[dict[str, Any], str]]:
         """The records that were set aside, and why."""
@@ -521,12 +515,11 @@ def _text(record: Record) -> str:
 
 
 def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a request for a decision; its key prevents a second decision on retry."""
-    names = ("features", "state", "among", "key")
+    """The body of a request for a decision; in a new episode, a key prevents a second one."""
     for name in given:
-        checks.choice("what a decision is asked with", name, names)
-    body = {name: given[name] for name in names if given.get(name) is not None}
-    return {"key": uuid.uuid4().hex, **body}
+        checks.choice("what a decision is asked with", name, ASKED)
+    body = {name: value for name, value in given.items() if value is not None}
+    return body if "episode" in body else {"key": uuid.uuid4().hex, **body}
 
 
 def _decision(told: Mapping[str, Any], key: str) -> ServedDecision:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -25,7 +25,6 @@ from belated.service.config import POSTGRES, Config, LearnerConfig, demonstratio
 from belated.service.decider import opened
 from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
-from belated.service.session import Session
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
 
 SWITCH = 0.001
@@ -55,31 +54,6 @@ def opener(config: Config, learner: LearnerConfig) -> Callable[..., Tables]:
     return lambda create, joins=False: SQLiteTables(path, create=create)
 
 
-def _learner(path: Path, name: str) -> tuple[Config, LearnerConfig]:
-    """A configuration and the learner of this name in it."""
-    config = load(path)
-    names = [learner.name for learner in config.learners]
-    checks.choice("learner", name, names)
-    return config, config.learners[names.index(name)]
-
-
-@contextlib.contextmanager
-def stopped(config: Config, learner: LearnerConfig) -> Iterator[Session]:
-    """A learner of a stopped service."""
-    try:
-        db = opener(config, learner)(True)
-        try:
-            session = opened(db, learner, config.limits)
-            with db.transaction():
-                while session.catch_up(every=True):
-                    pass
-            yield session
-        finally:
-            db.close()
-    except StorageError as error:
-        raise ValueError(f"learner {learner.name}: {error}") from None
-
-
 def warm_up(path: Path | None) -> list[str]:
     """Compile everything that the learners of a configuration need; returns their names."""
     config = demonstration() if path is None else load(path, tokens=False)
@@ -93,12 +67,22 @@ def extract(path: Path, name: str, out: Path) -> None:
 
     Open episodes are forgotten in the file; the learner itself does not change.
     """
-    with stopped(*_learner(path, name)) as session:
-        session.runner.learn_all()
-        agent = session.runner.agent
-        for number in agent.open_episodes():
-            agent.forget(number)
-        saving.save(agent, out)
+    config = load(path)
+    by_name = {learner.name: learner for learner in config.learners}
+    learner = by_name[checks.choice("learner", name, by_name)]
+    try:
+        with contextlib.closing(opener(config, learner)(True)) as db:
+            session = opened(db, learner, config.limits)
+            with db.transaction():
+                while session.catch_up(every=True):
+                    pass
+            session.runner.learn_all()
+    except StorageError as error:
+        raise ValueError(f"learner {name}: {error}") from None
+    agent = session.runner.agent
+    for number in agent.open_episodes():
+        agent.forget(number)
+    saving.save(agent, out)
 
 
 def listener(config: Config, port: int) -> uvicorn.Config:
@@ -128,9 +112,9 @@ def serve(path: Path | None, port: int | None = None) -> int:
     gc.freeze()  # modules stay; collecting them again would take a tenth of a second
     listening = bound(settings)
     shown = "[::1]" if ":" in config.host else config.host
-    print(f"belated serves http://{shown}:{listening.getsockname()[1]}", flush=True)
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    print(f"belated serves {url}", flush=True)
     if path is None:
-        url = f"http://{shown}:{listening.getsockname()[1]}"
         threading.Thread(target=visit, args=(url,), daemon=True).start()
     server = uvicorn.Server(settings)
     server.run(sockets=[listening])
