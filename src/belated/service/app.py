@@ -44,10 +44,8 @@ PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
 NOT_STORED = "not stored; the server's log says why"
 """The reason for clients; the real ones contain paths and addresses."""
-COMMON = (307, 400, 401, 403, 404, 413, 415, 421, 422, 429, 503)
-"""The statuses of refusals that every operation on a learner may have."""
-PLAIN = (401, 403, 421, 503)
-"""Those of operations on the whole service."""
+REFUSALS = (307, 400, 401, 403, 404, 409, 410, 413, 415, 421, 422, 429, 503)
+"""The statuses of refusals."""
 EXAMPLES = {
     "reward": {
         "summary": "a reward of a decision, by its key",
@@ -104,8 +102,7 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
 
 async def begin(learner: Learner, body: wire.KeyBody | None = None) -> wire.Done:
     """Begin an episode. A retry with the same key returns the same episode."""
-    key = None if body is None else body.key
-    return await learner.ask(lambda session: session.begin(key), 0)
+    return await learner.ask(lambda session: session.begin(getattr(body, "key", None)), 0)
 
 
 async def decide(learner: Learner, body: wire.Asked) -> wire.Done:
@@ -195,8 +192,7 @@ async def forget(learner: Learner, episode: wire.Whole) -> wire.Outcome:
 
 async def add_action(learner: Learner, body: wire.ActionBody | None = None) -> wire.Done:
     """Add an action to a running learner. An existing name changes nothing."""
-    name = None if body is None else body.name
-    return await learner.ask(lambda session: session.add_action(name), 1)
+    return await learner.ask(lambda session: session.add_action(getattr(body, "name", None)), 1)
 
 
 async def retire_action(learner: Learner, action: Name) -> wire.Done:
@@ -305,7 +301,7 @@ class Operation:
     of the body; the type that it returns is that of the answer.
 
     verb: the right that it needs; None if everybody may ask. tag: its chapter in the description;
-    None to leave it out. statuses: of refusals beside the common ones. good: the status of success.
+    None to leave it out. good: the status of success.
     """
 
     method: str
@@ -313,7 +309,6 @@ class Operation:
     function: Callable[..., Awaitable[Any]]
     verb: Verb | None
     tag: str | None
-    statuses: tuple[int, ...] = ()
     good: int = 200
 
     @functools.cached_property
@@ -356,11 +351,11 @@ class Operation:
 
 L = "/v1/learners/{name}"
 OPERATIONS = (
-    Operation("POST", f"{L}/decide", decide, "begin", "decide", (409, 410)),
-    Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide", (409,)),
-    Operation("POST", f"{L}/episodes", begin, "begin", "decide", (409,)),
-    Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide", (410,)),
-    Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback", (409,)),
+    Operation("POST", f"{L}/decide", decide, "begin", "decide"),
+    Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide"),
+    Operation("POST", f"{L}/episodes", begin, "begin", "decide"),
+    Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide"),
+    Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback"),
     Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback"),
     Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback"),
     Operation("POST", f"{L}/actions", add_action, "admin", "operation"),
@@ -424,11 +419,8 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "success"}
     if answer is not Any:
         good["content"] = {"application/json": {"schema": schemas[answer]}}
-    refusal = {"application/json": {"schema": schemas[wire.Refused]}}
-    statuses = (*(COMMON if "name" in inside else PLAIN), *one.statuses)
-    refusals = {
-        str(n): {"description": HTTPStatus(n).phrase, "content": refusal} for n in sorted(statuses)
-    }
+    why = {"application/json": {"schema": schemas[wire.Refused]}}
+    refusals = {str(n): {"description": HTTPStatus(n).phrase, "content": why} for n in REFUSALS}
     told: dict[str, Any] = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
@@ -512,15 +504,13 @@ class Service:
 
 def _refused(error: Refusal, scope: Any) -> Answer:
     """The answer to a refused request; another server can answer it if there is an address."""
-    headers = {}
     if error.address is not None:
         query = scope["query_string"].decode("latin-1")
         path = quote(scope["path"]) + (f"?{query}" if query else "")
         return as_json({"why": str(error)}, 307, location=error.address.rstrip("/") + path)
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     if error.retry is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry)))
-    if error.status == 401:
-        headers["www-authenticate"] = "Bearer"
     told = wire.Refused(str(error), error.outcome or msgspec.UNSET, error.field or msgspec.UNSET)
     return as_json(told, error.status, **headers)
 
