@@ -59,7 +59,7 @@ class Visits:
         if not isinstance(record, Paid):
             raise FeedbackError(f"a record must be Paid, got {checks.show(record)}")
         try:
-            checks.episode(record.episode)
+            checks.integer("episode", record.episode, 0)
             checks.real("value", record.value, -np.inf)
             if not isinstance(record.event, str):
                 raise ValueError(f"event must be a text, got {checks.show(record.event)}")

@@ -147,7 +147,7 @@ def test_a_bad_row_is_invalid_and_the_others_are_taken():
     good, reward, number = inbox.take(rows).outcomes
     assert (good.kind, reward.kind, number.kind) == ("taken", "invalid", "invalid")
     assert "a reward?" in reward.why
-    assert "write int(...)" in number.why
+    assert "episode must be a whole number of at least 0, got 2.0" in number.why
     with pytest.raises(bl.FeedbackError, match=r"a reward\? Inbox\(agent, rewards=\(low, high\)\)"):
         bl.Costs(0, [25.0])
     with pytest.raises(bl.FeedbackError, match='this agent was made for information="bandit"'):

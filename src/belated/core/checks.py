@@ -30,26 +30,15 @@ def show(value: object) -> str:
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """A whole number in [low, high]."""
     try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-        if low <= number and (high is None or number <= high):
-            return number
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        pass
+        number = None
+    if number is not None and low <= number and (high is None or number <= high):
+        return number
     allowed = f"of at least {low}" if high is None else f"from {low} to {high}"
     if high == LARGEST_INTEGER:
         allowed = f"of at least {low} (and at most belated.NEVER)"
     raise ValueError(f"{name} must be a whole number {allowed}, got {show(value)}")
-
-
-def episode(value: object) -> int:
-    """Check the number of an episode."""
-    try:
-        return integer("episode", value, 0)
-    except ValueError as error:
-        hint = "; a float is no number of an episode: write int(...)"
-        raise ValueError(f"{error}{hint if isinstance(value, float) else ''}") from None
 
 
 def room(numbers: int, **given: object) -> None:
@@ -69,21 +58,18 @@ def real(
     name: str, value: object, low: float, high: float = math.inf, *, above: bool = False
 ) -> float:
     """A finite number in [low, high], or in (low, high] where `above` is set."""
+    try:
+        number = math.nan if isinstance(value, bool | np.bool_ | str) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if low <= number <= high and math.isfinite(number) and not (above and number == low):
+        return number
     allowed = "a finite number"
     if low != -math.inf:
         allowed += f" above {low:g}" if above else f" at least {low:g}"
     if high != math.inf:
         allowed += f" and at most {high:g}"
-    try:
-        if isinstance(value, bool | np.bool_ | str):
-            raise TypeError
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be {allowed}, got {show(value)}") from None
-    inside = low < number <= high if above else low <= number <= high
-    if not (inside and math.isfinite(number)):
-        raise ValueError(f"{name} must be {allowed}, got {show(value)}")
-    return number
+    raise ValueError(f"{name} must be {allowed}, got {show(value)}")
 
 
 def time(now: object) -> None:
@@ -166,12 +152,12 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
     allowed = f"at least {low}" if high is None else f"from {low} to {high}"
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind not in "iu" or raw.ndim != 1:
-            raise TypeError
-    except (TypeError, ValueError):
+    except ValueError:  # lists of different lengths
+        raw = np.zeros(0)
+    if raw.dtype.kind not in "iu" or raw.ndim != 1:
         raise ValueError(
             f"{name} must be a one-dimensional array of whole numbers {allowed}, got {show(value)}"
-        ) from None
+        )
     most = LARGEST_INTEGER if high is None else high
     least, largest = extremes(raw) if raw.size else (low, low)
     if least < low or largest > most:
@@ -197,25 +183,21 @@ def generator(name: str, value: object) -> None:
         )
 
 
-def in_unit_interval(name: str, array: Floats) -> None:
-    """Check that every entry is in [0, 1]; NaN is refused."""
+def in_unit_interval(name: str, array: Floats, hint: str = "") -> None:
+    """Check that every entry is in [0, 1]; NaN is refused. The hint is for finite numbers."""
     least, most = np.minimum.reduce, np.maximum.reduce  # faster than min() and max() when small
     if array.size and not (least(array, axis=None) >= 0.0 and most(array, axis=None) <= 1.0):
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
         where = f"{name}[{', '.join(str(int(i)) for i in wrong)}] = " if array.ndim else ""
-        raise ValueError(f"{name} must be in [0, 1], got {where}{array[tuple(wrong)]}")
+        entry = array[tuple(wrong)]
+        advice = hint if math.isfinite(entry) else ""
+        raise ValueError(f"{name} must be in [0, 1], got {where}{entry}{advice}")
 
 
 def unit_costs(name: str, value: Floats | float) -> None:
     """Check that costs are in [0, 1]; a number outside may be a reward."""
-    array = np.asarray(value, dtype=np.float64)
-    try:
-        in_unit_interval(name, array)
-    except ValueError as error:
-        finite = array[np.isfinite(array)]
-        hint = "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
-        outside = ((finite > 1.0) | (finite < 0.0)).any()
-        raise ValueError(f"{error}{hint if outside else ''}") from None
+    hint = "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
+    in_unit_interval(name, np.asarray(value, dtype=np.float64), hint)
 
 
 def distributions(name: str, array: Floats) -> Floats:

@@ -375,7 +375,7 @@ class Ledger(Episodes[Memory]):
         notes = Notes()
         self.policy = policy
         shared = policy.copy() if policy.flags.writeable else policy
-        return Episode.sharing(self.begin(memory, notes), shared, self._problem, notes)
+        return Episode(self.begin(memory, notes), shared, self._problem, notes, lasts=True)
 
     def take(self, records: Iterable[Any]) -> tuple[list[Any], list[Open[Memory]]]:
         """Check a batch, then enter all of it.

@@ -5,9 +5,7 @@ Records of feedback depend on the kind of problem: `belated.tabular.records` has
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -34,23 +32,15 @@ class FeedbackError(ValueError):
 def unchecked(kind: type[Item], *values: object) -> Item:
     """A frozen record with these fields, in their order, without any checks."""
     made = object.__new__(kind)
-    for fill, value in zip(_slots(kind), values, strict=True):  # type: ignore[arg-type]
-        fill(made, value)
+    for name, value in zip(kind.__slots__, values, strict=True):  # type: ignore[attr-defined]
+        object.__setattr__(made, name, value)
     return made
-
-
-@cache
-def _slots(kind: type) -> list[Callable[[Any, object], None]]:
-    """What sets each field of a frozen record."""
-    return [getattr(kind, name).__set__ for name in kind.__slots__]  # type: ignore[attr-defined]
 
 
 def altered(record: Item, **fields: object) -> Item:
     """A copy of a frozen record with some fields replaced, without repeating any checks."""
-    twin = object.__new__(type(record))
-    for name in record.__slots__:  # type: ignore[attr-defined]
-        object.__setattr__(twin, name, fields.get(name, getattr(record, name)))
-    return twin
+    names = record.__slots__  # type: ignore[attr-defined]
+    return unchecked(type(record), *[fields.get(n, getattr(record, n)) for n in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +97,19 @@ class Episode:
     __slots__ = ("_own", "_steps", "notes", "number", "problem", "shared")
 
     def __init__(
-        self, number: int, policy: Any, problem: Any = None, notes: Notes | None = None
+        self,
+        number: int,
+        policy: Any,
+        problem: Any = None,
+        notes: Notes | None = None,
+        *,
+        lasts: bool = False,
     ) -> None:
-        self.number, self.problem = number, problem
-        self.shared = self._own = policy
+        """lasts: whether the policy never changes, so that it is copied when it is first read."""
+        self.number, self.problem, self.shared = number, problem, policy
+        self._own = None if lasts else policy
         self.notes = Notes() if notes is None else notes
         self._steps: Any = None
-
-    @classmethod
-    def sharing(cls, number: int, policy: Floats, problem: Any, notes: Notes) -> Self:
-        """An episode whose read-only policy is copied when `policy` is first read."""
-        made = cls(number, policy, problem, notes)
-        made._own = None
-        return made
 
     @property
     def policy(self) -> Any:
@@ -247,10 +237,6 @@ class Decision:
     probability: float
     probabilities: Floats
     name: str | None = None
-
-
-decided = partial(unchecked, Decision)
-"""A `Decision`, made faster than by its constructor."""
 
 
 def chance(seed: int, number: int) -> np.random.Generator:

@@ -25,7 +25,7 @@ import numpy as np
 from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
-from belated.core.records import Decision, decided
+from belated.core.records import Decision, unchecked
 from belated.core.tree import Count, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
@@ -201,10 +201,12 @@ def drawn(problem: Choice, number: int, models: Ints, shares: Floats, draw: floa
     """The decision that a number in (0, 1) draws."""
     place = place_of(shares, draw)
     if problem.shared:
-        return decided(number, place, shares.item(place), shares, None)
+        return unchecked(Decision, number, place, shares.item(place), shares, None)
     action = models.item(place)
     name = None if problem.names is None else problem.names[action]
-    return decided(number, action, shares.item(place), every(problem, models, shares), name)
+    return unchecked(
+        Decision, number, action, shares.item(place), every(problem, models, shares), name
+    )
 
 
 def every(problem: Choice, models: Ints, shares: Floats) -> Floats:

@@ -64,7 +64,7 @@ class Trajectory(_Recorded):
 
     def __post_init__(self) -> None:
         try:
-            checks.fix(self, "episode", checks.episode(self.episode))
+            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
             states = checks.whole_numbers("states", self.states, UNKNOWN)
             actions = checks.whole_numbers("actions", self.actions, 0)
             if len(states) != len(actions) + 1 or len(actions) == 0:
@@ -137,7 +137,7 @@ class Costs(_Recorded):
 
     def __post_init__(self) -> None:
         try:
-            checks.fix(self, "episode", checks.episode(self.episode))
+            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
             shapes = "(H,), (1, S, A) or (H, S, A)"
             values = checks.floats("values", self.values, shapes, (1, 3, 4))
             checks.unit_costs("values", values)
@@ -164,7 +164,7 @@ class Costs(_Recorded):
 
 
 _STEP_COST: dict[str, Callable[[Any], Any]] = {
-    "episode": checks.episode,
+    "episode": lambda value: checks.integer("episode", value, 0),
     "step": lambda value: checks.integer("step", value, 0),
     "cost": lambda value: checks.real("cost", value, -np.inf),
     "at": lambda value: None if value is None else checks.real("at", value, -np.inf),

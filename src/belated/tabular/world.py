@@ -58,7 +58,7 @@ class MDP:
         """Play one episode with a policy (H, S, A)."""
         checked = policies.checked("policy", policy, self.problem.shape)
         checks.generator("rng", rng)
-        return self.sample(checked, rng, checks.episode(episode))
+        return self.sample(checked, rng, checks.integer("episode", episode, 0))
 
     def sample(self, policy: Floats, rng: np.random.Generator, episode: int) -> Trajectory:
         """Play one episode; nothing is checked."""

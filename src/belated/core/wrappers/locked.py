@@ -7,15 +7,24 @@ so two runs with several threads may differ.
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 from belated.core.contract import Agent, WrapperBase
 from belated.core.episodes import in_a_list, listed
-from belated.core.records import Episode
 
-P = ParamSpec("P")
-T = TypeVar("T")
+
+def _locked(name: str, such: str = "an agent") -> Callable[..., Any]:
+    """A method of the agent inside, which is called while no other thread calls one."""
+
+    def call(self: "Locked", *given: Any, **named: Any) -> Any:
+        with self.lock:
+            if not hasattr(self.agent, name):
+                inside = type(self.agent).__name__
+                raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
+            return getattr(self.agent, name)(*given, **named)
+
+    return call
 
 
 class Locked(WrapperBase):
@@ -47,60 +56,24 @@ class Locked(WrapperBase):
         self._hold(agent, fresh=False)
         self.lock = threading.RLock()
 
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        with self.lock:
-            return self.agent.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self._call(self.agent.open_episodes)
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self._call(self.agent.is_open, number)
-
-    def begin_episode(self, now: float | None = None) -> Episode:
-        """The next episode: its number and a copy of the policy to play in it."""
-        return self._call(self.agent.begin_episode, now)
-
-    def decide(self, *given: Any, **keywords: Any) -> Any:
-        """Call `decide` of the agent inside, if its problem has one step."""
-        return self._call(self._of_agent("decide", "an agent that decides"), *given, **keywords)
+    open_episodes = _locked("open_episodes")
+    is_open = _locked("is_open")
+    begin_episode = _locked("begin_episode")
+    forget = _locked("forget")
+    diagnostics = _locked("diagnostics")
+    decide = _locked("decide", "an agent that decides")
+    expire = _locked("expire", "an Inbox")
+    _take = _locked("take", "an Inbox")
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         batch = listed(records)  # outside of the lock: an iterator may wait for another thread
-        self._call(self.agent.observe, batch, now)
+        with self.lock:
+            self.agent.observe(batch, now)
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Any:
         """Call `Inbox.take`, if the agent inside is an inbox."""
-        return self._call(self._of_agent("take", "an Inbox"), in_a_list(records), now)
-
-    def expire(self, now: float | None = None) -> Any:
-        """Call `Inbox.expire`, if the agent inside is an inbox."""
-        return self._call(self._of_agent("expire", "an Inbox"), now)
-
-    def forget(self, episode: int) -> None:
-        """Discard an episode."""
-        self._call(self.agent.forget, episode)
-
-    def diagnostics(self) -> Mapping[str, float]:
-        """The diagnostics of the agent inside."""
-        return self._call(self.agent.diagnostics)
-
-    def _call(self, method: Callable[P, T], *given: P.args, **keywords: P.kwargs) -> T:
-        """Call a method of the agent inside while no other thread does."""
-        with self.lock:
-            return method(*given, **keywords)
-
-    def _of_agent(self, name: str, such: str) -> Callable[..., Any]:
-        if not hasattr(self.agent, name):
-            inside = type(self.agent).__name__
-            raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
-        method: Callable[..., Any] = getattr(self.agent, name)
-        return method
+        return self._take(in_a_list(records), now)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Agent]]:
         """Pickle the agent inside; a lock belongs to its process."""
