@@ -352,8 +352,8 @@ def forged(agent, change):
         (lambda t: t["_rows"]["learned"]["x"].__setitem__(3, 1e13), "x must be from -1e"),
         (lambda t: t["_rows"]["learned"]["outcome"].__setitem__(3, np.nan), "outcome must be from"),
         (lambda t: t["_rows"]["learned"]["until"].__setitem__(3, np.nan), "until must be from -1"),
-        (lambda t: t.update(_seen=10**6), "must be of ones that have begun"),
-        (lambda t: t.update(_time=1e200), "time must be"),
+        (lambda t: t["_rows"]["learned"].update(seen=10**6), "must be of ones that have begun"),
+        (lambda t: t["_rows"]["learned"].update(heard=1e200), "heard must be"),
         (lambda t: t["_past"]["learned"]["plays"].__setitem__(0, -1.0), "plays must be from 0"),
     ],
 )

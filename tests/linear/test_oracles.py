@@ -24,13 +24,12 @@ def again(agent):
 
 def weigh(agent):
     """The decisions of the log as a fit takes them."""
-    log = slice(agent._rows.count)
-    return agent._weigh(log, agent._delays(log, agent._past_delays))
+    return agent._weigh(slice(agent._rows.count), agent._past)
 
 
 def summed(agent):
     """The sums of a fit."""
-    return agent._sums(weigh(agent), slice(agent._rows.count), agent._past)
+    return agent._sums(weigh(agent), agent._past)
 
 
 def known(agent):
@@ -331,7 +330,7 @@ def test_what_is_forgotten_keeps_its_exposure():
             agent.decide()
             agent.observe([])
     ages = 299.0 - np.arange(250, 300)
-    delays = frozen._delays(slice(450), frozen._past_delays)
+    delays = summed(frozen)
     want = delays.at(delays.shares(), np.zeros(50, int), ages)
     np.testing.assert_allclose(weigh(frozen).exposed[250:300], want)
     assert weigh(kept).exposed[250:300].min() > 0.99
@@ -468,10 +467,10 @@ def test_nightly_batches_without_a_clock_are_as_good_as_days():
                 due.setdefault(late, []).append(bl.Reward(plain.number, 1.0))
         agents[0].observe(due.get(day, []))
         agents[1].observe(due.get(day, []), now=float(day))
-    shares = [agent._delays(slice(1200), agent._past_delays).shares().mean(0) for agent in agents]
+    shares = [summed(agent).shares().mean(0) for agent in agents]
     assert shares[0].tolist() == shares[1].tolist()
     assert shares[0][1:4] == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.15)
-    assert [agent._unit for agent in agents] == [40.0, 1.0]
+    assert [agent._rows.unit for agent in agents] == [40.0, 1.0]
 
 
 # Changes

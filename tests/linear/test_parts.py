@@ -42,6 +42,19 @@ def design(x, models, M, own):
     return np.einsum("ki,ku->kiu", np.eye(M)[models], z).reshape(len(x), -1)
 
 
+def taken(x, models, mass, y, exposed=None, hits=None, raw=None):
+    """Decisions as a regression takes them."""
+    n = len(x)
+    exposed = np.ones(n) if exposed is None else exposed
+    hits = np.zeros(n, bool) if hits is None else hits
+    parts = (mass, mass * y, 0.1 * mass, y, exposed, y if raw is None else raw, hits)
+    return fit.Weighed(x, models, *parts, np.ones(n), np.full(n, 9.0), np.arange(n))
+
+
+def level_of(jump, ridge=2.0, mean=0.3, spread=0.9):
+    return fit.Level(ridge, np.asarray(jump, float), mean, spread, 2.0)
+
+
 def definite(rng, M, p):
     roots = rng.normal(size=(M, p + 2, p))
     return np.einsum("iku,ikv->iuv", roots, roots) + 0.1 * np.eye(p)
@@ -170,21 +183,43 @@ def test_decisions_are_weighed_by_what_can_have_come():
     outcome = np.where(hits, 2.0, 0.0)
     p = np.array([0.25, 0.35, 0.95, 0.65, 0.25])  # of a report, each of 2; the third has 1.55
     w = (1.0 - p) / (1.0 - p * exposed)
-    found = fit.silence_counts(x, models, outcome, hits, exposed, known)
-    np.testing.assert_allclose(found.mass, w * exposed, rtol=1e-12)
-    np.testing.assert_allclose(found.total, w * outcome, rtol=1e-12)
-    np.testing.assert_allclose(found.pending, [*(1.0 - w * exposed)[:4], 0.0], rtol=1e-12)
-    assert found.outcome.tolist() == outcome.tolist()
+    found, weight = fit.weights(x, models, outcome, hits, exposed, known)
+    np.testing.assert_allclose(weight, w, rtol=1e-12)
+    assert found.tolist() == outcome.tolist()
     outcome = np.array([0.0, 1.0, -9.0, 0.0, 0.0])
-    found = fit.silence_counts(x, models, outcome, hits, exposed, known)
+    found, weight = fit.weights(x, models, outcome, hits, exposed, known)
     tau = fit.clipped(outcome[hits])
-    assert found.outcome.tolist() == found.total.tolist() == np.clip(outcome, -tau, tau).tolist()
-    assert found.mass.tolist() == exposed.tolist()
-    awaited = np.array([True, True, False, False, True])
-    found = fit.all_report(x, models, outcome, hits, awaited)
-    assert found.mass.tolist() == found.exposed.tolist() == [0, 1, 1, 0, 0]
-    assert found.total.tolist() == [0.0, 1.0, -9.0, 0.0, 0.0]
-    assert found.pending.tolist() == [1, 0, 0, 0, 1]
+    assert found.tolist() == np.clip(outcome, -tau, tau).tolist()
+    assert weight.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("silence", [0.0, None])
+def test_decisions_are_read_from_the_log(silence):
+    """Under silence mass and pending add up to 1; otherwise F is 1 after the report."""
+    agent = bl.LinearSampler(bl.Choice(2, 1), silence=silence, floor=1.0, changes=False)
+    for k in range(6):
+        agent.decide([float(k)])
+        agent.observe([bl.Reward(k // 2, 3.0)] if k % 2 else [])
+    agent.forget(1)
+    agent.forget(4)
+    agent.begin_episode()
+    found = agent._weigh(slice(1, 7), agent._past)
+    assert found.numbers.tolist() == [1, 2, 3, 4, 5, 6]
+    assert found.x[:, 0].tolist() == [1, 2, 3, 4, 5, 0]
+    assert found.hits.tolist() == [True, True, False, False, False, False]
+    assert found.raw[:2].tolist() == found.outcome[:2].tolist() == [3.0, 3.0]
+    assert found.delays[:2].tolist() == [2.0, 3.0]
+    assert found.ages[:5].tolist() == [4, 3, 2, 1, 0]
+    assert found.ages[5] < 0.0
+    if silence is None:
+        assert found.mass.tolist() == found.exposed.tolist() == [1, 1, 0, 0, 0, 0]
+        assert found.total.tolist() == [3, 3, 0, 0, 0, 0]
+        assert found.pending.tolist() == [0, 0, 1, 0, 1, 0]
+    else:
+        assert 0.0 < found.exposed[2] < 1.0
+        np.testing.assert_allclose(found.mass + found.pending, [1, 1, 1, 1, 1, 0])
+        weight = found.mass[:3] / found.exposed[:3]
+        np.testing.assert_allclose(found.total[:3], weight * [3.0, 3.0, 0.0])
 
 
 def test_sums_of_decisions_and_the_variance_of_an_outcome():
@@ -193,7 +228,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     hits, exposed = np.arange(30) % 3 == 0, np.linspace(0.1, 1.0, 30)
     raw = 1.5 * y
     sums = fit.Sums(2, 3, diagonal=False)
-    sums.add(fit.Weighed(x, models, mass, total, 0.1 * mass, y, exposed), hits, raw, 10)
+    sums.take(taken(x, models, mass, y, exposed, hits, raw), 10)
     gram, moment = summed(x[10:], models[10:], mass[10:], total[10:], 2)
     np.testing.assert_allclose(fit.mirrored(sums.gram.copy()), gram, atol=1e-12)
     np.testing.assert_allclose(fit.mirrored(sums.asked.copy()), 0.1 * gram, atol=1e-12)
@@ -207,8 +242,9 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
         assert (sums.plays[i], sums.hits[i]) == (mine.sum(), (mine & hits).sum())
         assert sums.exposed[i] == pytest.approx(exposed[mine].sum())
         assert sums.raw[i] == pytest.approx([raw[mine & hits].sum(), (raw[mine & hits] ** 2).sum()])
-    level = fit.Level(np.ones(3), np.ones(3), 2.0, 0.3, 0.9, 2.0, False)
-    prior = level.prior(2)
+    assert sums.came.sum() == hits.sum()
+    level = level_of(np.full(3, 2.0))
+    prior = level.prior(2, diagonal=False)
     fitted, variance = fit.regressed(sums, level, prior)
     want, _ = fit.regress(gram, moment, prior)
     np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
@@ -241,13 +277,14 @@ def test_one_amount_is_not_clipped():
 def test_after_a_change_the_prior_is_wider_by_the_change(seed):
     rng = np.random.default_rng(seed)
     V, T, jump = definite(rng, 2, 3), rng.normal(size=(2, 3)), 1.7
+    jump = jump * np.array([1.0, 4.0, 0.3])
     found = fit.inflated(fit.Belief(T, V, 0.3, 9.0), jump, fit.PSEUDO)
-    want = np.linalg.inv(np.linalg.inv(V) + np.eye(3) / jump)
+    want = np.linalg.inv(np.linalg.inv(V) + np.diag(1.0 / jump))
     np.testing.assert_allclose(found.precision, want, rtol=1e-6, atol=1e-9)
-    assert found.theta is T
+    assert found.theta.tolist() == T.tolist()
     assert (found.constant, found.weight) == (0.3, fit.PSEUDO)
     few = fit.inflated(fit.Belief(T, V[:, :, :1], 0.3, 9.0), jump, fit.FIXED).precision
-    np.testing.assert_allclose(few, 1.0 / (1.0 / V[:, :, :1] + 1.0 / jump))
+    np.testing.assert_allclose(few, 1.0 / (1.0 / V[:, :, :1] + 1.0 / jump[:, None]))
     # what later decisions do not say remains: model 1 has none
     x, _, mass, total, _ = sample(seed)
     later, _ = fit.regress(*summed(x, np.zeros(40, np.int32), mass, total, 2), found)
@@ -272,24 +309,40 @@ def test_the_level_is_that_of_the_sums():
     spread = (r * r).sum() / 40.0 - mean**2
     for rare, factor in ((False, 1.0), (True, math.sqrt(spread) / mean)):
         level = fit.level_of(sums, 3, rare=rare)
-        want = [math.sqrt((c[c != 0] ** 2).mean()) for c in x.T] + [1.0]
-        np.testing.assert_allclose(level.scale, want)
+        want = np.array([*((c[c != 0] ** 2).mean() for c in x.T), 1.0])
+        np.testing.assert_allclose(level.jump, level.ridge * want)
         assert level.ridge == pytest.approx(nonzero * factor)
         assert (level.mean, level.spread) == pytest.approx((mean, spread))
-    prior = fit.Belief(rng.normal(size=(1, 3)), definite(rng, 1, 3), 0.5, 0.1)
-    for one, other in zip(level.rescaled(level.unscaled(prior)), prior, strict=True):
-        np.testing.assert_allclose(one, other)
-    # the same prediction, of the same variance, with features as they are and scaled
-    z, raw = rng.normal(size=3), level.unscaled(prior)
-    assert raw.theta[0] @ z == pytest.approx(prior.theta[0] @ (z * level.scale / level.scale**2))
-    C = (fit.inverse(prior.precision) / level.square())[0]
-    scaled = z / level.scale
-    assert z @ C @ z == pytest.approx(scaled @ np.linalg.inv(prior.precision[0]) @ scaled)
+    prior = level.prior(2, diagonal=False)
+    np.testing.assert_allclose(prior.precision, [np.diag(level.jump)] * 2)
+    few = level.prior(2, diagonal=True)
+    np.testing.assert_allclose(few.precision[..., 0], [level.jump] * 2)
+    assert (few.constant, few.weight) == (level.mean, fit.PSEUDO)
+    sums.features[:2, 1] = 0.0  # a feature that was never seen
+    assert fit.level_of(sums, 3, rare=False).jump[1] == fit.level_of(sums, 3, rare=False).ridge
+
+
+@given(seed=seeds)
+@settings(max_examples=10)
+def test_features_of_any_scale_give_the_same_predictions(seed):
+    """Matrices are divided by their diagonals before they are solved."""
+    rng = np.random.default_rng(seed)
+    V, s = definite(rng, 2, 3), np.array([1e-9, 1e11, 1.0])
+    gram, moment = summed(*sample(seed)[:4], 3)
+    prior = fit.Belief(np.zeros((3, 3)), definite(rng, 3, 3), 0.2, fit.PSEUDO)
+    other = prior._replace(precision=prior.precision * np.outer(s, s))
+    plain, gain = fit.regress(gram, moment, prior)
+    scaled, same = fit.regress(gram * np.outer(s, s), moment * s, other)
+    np.testing.assert_allclose(scaled.theta * s, plain.theta, rtol=1e-8)
+    assert same == pytest.approx(gain, rel=1e-8)
+    moved = fit.volume(fit.Belief(None, V * np.outer(s, s), 0.0, 1.0))
+    assert moved == pytest.approx(fit.volume(fit.Belief(None, V, 0.0, 1.0)) + 4 * np.log(s).sum())
+    np.testing.assert_allclose(
+        fit.inverse(V * np.outer(s, s)) * np.outer(s, s), np.linalg.inv(V), rtol=1e-8
+    )
     odd = np.array([[[1.0, 2.0], [2.0, 1.0]]])  # not definite: inverted all the same
     np.testing.assert_allclose(fit.inverse(odd), np.linalg.inv(odd))
-    few = level._replace(diagonal=True)
-    found = fit.inverse(prior.precision[:, :, :1]) / few.square()
-    np.testing.assert_allclose(found[..., 0], 1.0 / (prior.precision[:, :, 0] * level.scale**2))
+    np.testing.assert_allclose(fit.inverse(V[:, :, :1]), 1.0 / V[:, :, :1])
 
 
 # The evidence of a change
@@ -297,11 +350,10 @@ def test_the_level_is_that_of_the_sums():
 
 def judged(weighed, gone, level, prior, s2, M):
     """What `evidence` says; the first decisions are in the sums alone."""
-    past = fit.Sums(M, len(level.whole), diagonal=False)
+    past = fit.Sums(M, len(level.jump), diagonal=False)
     gram, past.moment[:] = summed(*weighed.rows(slice(gone))[:4], M)
     past.gram[:] = np.tril(gram)
     gram, moment = summed(*weighed[:4], M)
-    gram, moment = gram / np.outer(level.whole, level.whole), moment / level.whole
     fitted, _ = fit.regress(gram, moment, prior)
     log = weighed.rows(slice(gone, None))
     return fit.evidence(log, past, level, prior, fitted, s2), fitted
@@ -318,9 +370,8 @@ def test_predictions_are_made_without_the_outcome_that_they_predict():
     M, width = 2, 3
     x, models, mass, total, y = sample(5, M, width, 25)
     models[3], mass[3], total[3] = -1, 0.0, 0.0  # has not acted
-    weighed = fit.Weighed(x, models, mass, total, 0.0 * y, y, np.ones(25))
-    level = fit.Level(np.ones(4), np.ones(4), 2.0, 0.3, 0.9, 2.0, False)
-    prior = level.prior(M)._replace(weight=fit.FIXED)
+    weighed = taken(x, models, mass, y)
+    prior = level_of(np.full(4, 2.0)).prior(M, diagonal=False)._replace(weight=fit.FIXED)
     fitted, _ = fit.regress(*summed(*weighed[:4], M), prior)
     said = fit.predictions(x, models, fitted.theta, fitted.constant)
     left, squares = fit._left_out(weighed, said, np.linalg.inv(fitted.precision))
@@ -348,24 +399,24 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     x, models, mass, _, y = sample(seed, M, width, n)
     y[50:] += step * (models[50:] == 0)
     p, scale = width + 1, np.append(np.full(width, 1.5), 1.0)
-    level = fit.Level(scale, scale, 2.0, 0.5, 1.0, 2.0, False)
-    prior = level.prior(M)
+    level = level_of(2.0 * scale**2, 2.0, 0.5, 1.0)
+    prior = level.prior(M, diagonal=False)
     exposed = np.where(np.arange(n) < n - 28, 1.0, 0.3)  # the newest start is not ready
-    weighed = fit.Weighed(x, models, mass, mass * y, 0.0 * y, y, exposed)
+    weighed = taken(x, models, mass, y, exposed)
     (probability, start), fitted = judged(weighed, gone, level, prior, s2, M)
     ages = [24 / 0.7**k for k in range(9) if n - gone - 24 / 0.7**k > 10.0]
     at = [int(n - gone - age) for age in reversed(ages)]
     assert fit.starts(n - gone) == at
     own = design(x / scale[:width], models, M, True)
-    said = fitted.constant + own @ fitted.theta.ravel()
+    said = fitted.constant + design(x, models, M, True) @ fitted.theta.ravel()
     X, T, P, m, pseudo, D = own, np.zeros(M * p), 2.0 * np.eye(M * p), 0.5, fit.PSEUDO, 2.0
     D = D * np.eye(M * p)
     if width > fit.WIDE:
-        covariance = np.linalg.inv(fitted.precision) / np.outer(scale, scale)
+        covariance = np.linalg.inv(fitted.precision)
         left, squares = fit._left_out(weighed, said, covariance)
         s2 = (squares.sum() + 2.0) / (mass.sum() + 2.0)
         X, mass = design(left.x - fitted.constant, models, M, True), left.mass
-        slopes = 2.0 * (fitted.theta**2).sum(1)
+        slopes = (level.jump * fitted.theta**2).sum(1)
         P = D = np.diag(np.array([[slope, 2.0] for slope in slopes]).ravel())
         T, m, pseudo = np.tile([1.0, 0.0], M), fitted.constant, 1e12
     plain, logs = density(y, mass, X, T, P, m, pseudo, s2), []

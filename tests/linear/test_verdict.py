@@ -178,9 +178,9 @@ def test_a_look_takes_what_came_since_the_last_one(features, silence, monkeypatc
     agent = bl.LinearSampler(choice, silence=silence, floor=1.0, changes=False)
     rng, due, read, whole = np.random.default_rng(3), {}, [], agent._weigh
 
-    def counting(at, delays, *, shown=False):
-        read.extend([len(at)] * shown)
-        return whole(at, delays, shown=shown)
+    def counting(at, past, *, shown=False):
+        read[-1] += len(at) * shown
+        return whole(at, past, shown=shown)
 
     for day in range(40):
         for _ in range(60):
@@ -194,6 +194,7 @@ def test_a_look_takes_what_came_since_the_last_one(features, silence, monkeypatc
             due[day].append(bl.Reward(int(agent.log().came.argmax()), -1.0, event="refund"))
         agent.observe(due.pop(day, []), now=float(day))
         monkeypatch.setattr(agent, "_weigh", counting)
+        read.append(0)
         shown = agent.table()
         monkeypatch.undo()
         monkeypatch.setattr(sampler, "SETTLED", 50)

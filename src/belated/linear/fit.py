@@ -10,11 +10,11 @@ E[r_k | x_k] = F_k E[outcome | x_k] makes this the regression of the outcome. w_
 of a success or failure of which F_k has been seen; it is 1 unless all reports are equal. Amounts
 are clipped at tau, sum min(r^2 / tau^2, 1) = log n.
 
-**Regression** (`regress`). Features are divided by their root mean square. The weights theta_i of
-all models have the prior N(T_i, s^2 P_i^-1) around one constant mu, whose prior is m with the
-weight of a tenth of an outcome. At first T = 0 and P = D, a multiple of the identity: the mean
-number of features that are not 0, times the deviation of an outcome over its mean if silence has a
-meaning, so that rare outcomes have small effects.
+**Regression** (`regress`). The weights theta_i of all models have the prior N(T_i, s^2 P_i^-1)
+around one constant mu, whose prior is m with the weight of a tenth of an outcome. At first T = 0
+and P = D, a diagonal: the mean square of each feature, times the mean number of features that are
+not 0, times the deviation of an outcome over its mean if silence has a meaning, so that rare
+outcomes have small effects.
 
 **Change** (`evidence`). For starts j at geometric ages, the hypothesis of a change at j gives the
 decisions from j on weights theta_i + delta_i, delta_i ~ N(0, s^2 D^-1): a regression with the
@@ -26,6 +26,8 @@ The constant of all models is then fixed where every model has its own: it would
 With more than 8 features the test asks for a change of the predictions alone: of one factor and
 one constant per model. Each prediction is made without the outcome that it predicts: otherwise old
 decisions would be predicted better than young ones, which have hardly reported.
+
+Where only the diagonals of matrices are kept, they are columns: (p, 1) in place of (p, p).
 """
 
 from __future__ import annotations
@@ -36,13 +38,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import lapack
 
-from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
 from belated.core.compiled import njit
-from belated.core.tree import Entries, Learned
+from belated.core.tree import Entries
 from belated.linear.exposure import Delays
 
 if TYPE_CHECKING:
     from belated.linear.model import Known
+    from belated.linear.rows import Rows
 
 PSEUDO = 0.1
 """The weight of the mean outcome in the constant of all models."""
@@ -65,8 +68,44 @@ LEAST_SQUARE = 1e-200
 """The smallest mean square of a feature, so that nothing is divided by 0."""
 
 
-class Sums(Learned):
-    """Sums over the decisions that have left the log, or over all decisions.
+class Weighed(NamedTuple):
+    """Decisions of the log as a regression takes them.
+
+    Attributes:
+        x: features (n, width).
+        models: (n,), -1 before an action is chosen; the others have the same shape.
+        mass: w F.
+        total: w r.
+        pending: 1 - w F, or 0 if nothing is awaited.
+        outcome: r, clipped.
+        exposed: F.
+        raw: r, not clipped.
+        hits: whether it has reported.
+        delays, ages: of the first report and of the decision, in units.
+        numbers: those of the decisions.
+    """
+
+    x: Floats
+    models: Indices
+    mass: Floats
+    total: Floats
+    pending: Floats
+    outcome: Floats
+    exposed: Floats
+    raw: Floats
+    hits: Bools
+    delays: Floats
+    ages: Floats
+    numbers: Ints
+
+    def rows(self, here: slice | Bools) -> Weighed:
+        """Some of the decisions."""
+        parts: Any = (part[here] for part in self)
+        return Weighed(*parts)
+
+
+class Sums(Delays):
+    """Sums over the decisions that have left the log, or over all decisions, and their delays.
 
     Attributes:
         gram: G of each model, (M, d, d); with `diagonal` its diagonal and its last column.
@@ -91,26 +130,30 @@ class Sums(Learned):
     level: Annotated[Floats, Entries("2")]
 
     def __init__(self, models: int, d: int, *, diagonal: bool) -> None:
+        super().__init__(models)
         columns = 2 if diagonal else d
         self.gram, self.asked = np.zeros((models, d, columns)), np.zeros((models, d, columns))
         self.moment, self.square = np.zeros((models, d)), np.zeros(1)
         self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((models, 2)), np.zeros(2)
         self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
 
-    def add(self, part: Weighed, hits: Bools, raw: Floats, start: int) -> None:
-        """Add decisions; raw: their outcomes; start: the first of them in the regression."""
-        fitted, models, count = part.rows(slice(start, None)), part.models, len(self.plays)
+    def take(self, log: Weighed, first: int) -> None:
+        """Add decisions; first: the number of the first of them in the regression."""
+        fitted, count = log.rows(slice(np.searchsorted(log.numbers, first), None)), len(self.plays)
+        models, raw, outcome = log.models[log.hits], log.raw[log.hits], log.outcome[log.hits]
+        self.add(models, log.delays[log.hits], log.ages[log.hits])
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
-        describe(part.x, models, self.features)
-        decided = models >= 0
-        mine, reported = models[decided], models[hits]
-        self.plays += np.bincount(mine, minlength=count)
-        self.exposed += np.bincount(mine, part.exposed[decided], count)
-        self.hits += np.bincount(reported, minlength=count)
-        self.raw[:, 0] += np.bincount(reported, raw[hits], count)
-        self.raw[:, 1] += np.bincount(reported, raw[hits] ** 2, count)
-        self.level += part.outcome[hits].sum(), (part.outcome[hits] ** 2).sum()
+        squares = np.einsum("ku,ku->u", log.x, log.x)  # the features of those without a model are 0
+        self.features[:, :-1] += np.count_nonzero(log.x, axis=0), squares, log.x.sum(axis=0)
+        acted = log.models >= 0
+        self.features[:, -1] += acted.sum()
+        self.plays += np.bincount(log.models[acted], minlength=count)
+        self.exposed += np.bincount(log.models[acted], log.exposed[acted], count)
+        self.hits += np.bincount(models, minlength=count)
+        self.raw[:, 0] += np.bincount(models, raw, count)
+        self.raw[:, 1] += np.bincount(models, raw**2, count)
+        self.level += outcome.sum(), (outcome**2).sum()
 
     def clear(self) -> None:
         """Drop the sums of the regression, which are in the prior after a change."""
@@ -118,41 +161,15 @@ class Sums(Learned):
             part[:] = 0.0
 
 
-Counts = TypeVar("Counts", Sums, Delays)
+Counts = TypeVar("Counts", bound=Delays)
 
 
-def copied(counts: Counts, fresh: Counts) -> Counts:
+def copied(counts: Delays, fresh: Counts) -> Counts:
     """Fresh counts, with what others have counted; fresh ones may have more models."""
-    for name, value in vars(counts).items():
-        getattr(fresh, name)[tuple(map(slice, value.shape))] = value
+    for name, value in vars(fresh).items():
+        before = getattr(counts, name)
+        value[tuple(map(slice, before.shape))] = before
     return fresh
-
-
-class Weighed(NamedTuple):
-    """The decisions of a log as a regression takes them.
-
-    Attributes:
-        x: features (n, width).
-        models: (n,), -1 before an action is chosen; the others have the same shape.
-        mass: w F.
-        total: w r.
-        pending: 1 - w F, or 0 if nothing is awaited.
-        outcome: r, clipped.
-        exposed: F.
-    """
-
-    x: Floats
-    models: Indices
-    mass: Floats
-    total: Floats
-    pending: Floats
-    outcome: Floats
-    exposed: Floats
-
-    def rows(self, here: slice | Bools) -> Weighed:
-        """Some of the decisions."""
-        parts: Any = (part[here] for part in self)
-        return Weighed(*parts)
 
 
 class Belief(NamedTuple):
@@ -178,26 +195,45 @@ class Belief(NamedTuple):
         return Belief(theta, precision, self.constant, self.weight)
 
 
-def all_report(x: Floats, models: Indices, outcome: Floats, hits: Bools, awaited: Bools) -> Weighed:
-    """Decisions where every outcome reports: F is 1 after the report, and 0 before."""
-    exposed = hits.astype(np.float64)
-    waiting = (awaited & ~hits).astype(np.float64)
-    return Weighed(x, models, exposed, outcome * exposed, waiting, outcome, exposed)
-
-
-def silence_counts(
-    x: Floats, models: Indices, outcome: Floats, hits: Bools, exposed: Floats, known: Known | None
+def weigh(
+    rows: Rows, at: slice | Ints, past: Delays, known: Known | None, *, shown: bool = False
 ) -> Weighed:
-    """Decisions where silence has a meaning; the prediction p_k is that of the last fit."""
-    amounts, weight = outcome[hits], np.ones(1)
+    """Decisions of the log; past: delays of those that have left it; known: the last fit.
+
+    Where every outcome reports, F is 1 after the report, and 0 before. Shown to people, no amount
+    is clipped, and all weights are 1.
+    """
+    x, models, raw, hits = rows.x[at], rows.model[at], rows.outcome[at], rows.hits(at)
+    unit = rows.unit
+    ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
+    outcome, weight = raw, np.ones(1)
+    if rows.silent:
+        counts = copied(past, Delays(len(past.came)))
+        counts.add(models[hits], delays[hits], ages[hits])
+        exposed = counts.at(counts.shares(), models, ages)
+        if not shown:
+            outcome, weight = weights(x, models, raw, hits, exposed, known)
+        mass = weight * exposed
+        pending = (models >= 0) - mass
+    else:
+        mass = exposed = hits.astype(np.float64)
+        pending = (rows.awaited(at) & ~hits).astype(np.float64)
+    parts = mass, weight * outcome, pending, outcome, exposed, raw, hits, delays, ages
+    return Weighed(x, models, *parts, rows.base + np.arange(rows.count)[at])
+
+
+def weights(
+    x: Floats, models: Indices, raw: Floats, hits: Bools, exposed: Floats, known: Known | None
+) -> tuple[Floats, Floats]:
+    """The outcomes r_k, clipped, and their weights w_k; the prediction p_k is that of a fit."""
+    amounts, weight = raw[hits], np.ones(1)
     if len(amounts) and amounts.min() < amounts.max():
         tau = clipped(amounts)
-        outcome = np.clip(outcome, -tau, tau)
-    elif len(amounts) and known is not None:
+        return np.clip(raw, -tau, tau), weight
+    if len(amounts) and known is not None:
         p = np.clip(predictions(x, models, known.theta, known.constant) / amounts[0], 0.0, 0.95)
         weight = (1.0 - p) / (1.0 - p * exposed)
-    mass = weight * exposed
-    return Weighed(x, models, mass, weight * outcome, (models >= 0) - mass, outcome, exposed)
+    return raw, weight
 
 
 @njit(cache=True)
@@ -211,85 +247,67 @@ def accumulate(
     moment: Floats,
     asked: Floats,
 ) -> None:
-    """Add decisions to the lower triangles of gram and asked (M, d, d), and to moment (M, d).
-
-    If there are fewer columns than features, they are the diagonal and the constant's column.
-    """
-    n, width = x.shape
-    d = width + 1
-    diagonal = gram.shape[2] < d
-    z = np.ones(d)
-    for k in range(n):
+    """Add decisions to gram and asked, (M, d, d) or diagonal, and to moment (M, d)."""
+    z = np.ones(x.shape[1] + 1)
+    for k in range(len(x)):
         i = models[k]
-        if i < 0:
-            continue
-        for u in range(width):
-            z[u] = x[k, u]
-        m, t, e = mass[k], total[k], pending[k]
-        for u in range(d):
-            moment[i, u] += t * z[u]
-            if diagonal:
-                gram[i, u, 0] += m * z[u] * z[u]
-                gram[i, u, 1] += m * z[u]
-                asked[i, u, 0] += e * z[u] * z[u]
-                continue
-            row, one = gram[i, u], m * z[u]
-            for v in range(u + 1):
-                row[v] += one * z[v]
-            if e != 0.0:
-                row, one = asked[i, u], e * z[u]
-                for v in range(u + 1):
-                    row[v] += one * z[v]
+        if i >= 0:
+            z[:-1] = x[k]
+            for u in range(len(z)):
+                moment[i, u] += total[k] * z[u]
+            add_square(gram[i], mass[k], z)
+            if pending[k] != 0.0:
+                add_square(asked[i], pending[k], z)
 
 
 @njit(cache=True)
-def describe(x: Floats, models: Indices, features: Floats) -> None:
-    """Add the decisions to the counts, squares and sums of the features, (3, d)."""
-    width = x.shape[1]
-    for k in range(len(x)):
-        if models[k] >= 0:
-            for u in range(width):
-                value = x[k, u]
-                features[0, u] += value != 0.0
-                features[1, u] += value * value
-                features[2, u] += value
-            features[:, width] += 1.0
+def add_square(lower: Floats, weight: float, z: Floats) -> None:
+    """Add z z' to a lower triangle; or its diagonal and its last column, if only they are kept."""
+    for u in range(len(z)):
+        one = weight * z[u]
+        if lower.shape[1] < len(z):
+            lower[u, 0] += one * z[u]
+            lower[u, 1] += one
+        else:
+            for v in range(u + 1):
+                lower[u, v] += one * z[v]
 
 
 @njit(cache=True)
 def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> Floats:
     """The prediction of each decision, (n,)."""
-    out = np.empty(len(x))
+    out = np.full(len(x), constant)
     width = x.shape[1]
     for k in range(len(x)):
-        i = max(models[k], 0)
-        total = constant
+        weights = theta[max(models[k], 0)]
         for u in range(width):
-            total += theta[i, u] * x[k, u]
-        if theta.shape[1] > width:
-            total += theta[i, width]
-        out[k] = total
+            out[k] += weights[u] * x[k, u]
+        if len(weights) > width:
+            out[k] += weights[width]
     return out
 
 
 def mirrored(lower: Floats) -> Floats:
     """Symmetric matrices from lower triangles; diagonals stay as they are."""
-    if lower.shape[-1] < lower.shape[-2]:
+    if is_diagonal(lower):
         return lower
-    return np.tril(lower) + np.tril(lower, -1).swapaxes(-1, -2)
+    return lower + np.tril(lower, -1).swapaxes(-1, -2)
+
+
+def is_diagonal(matrices: Floats) -> bool:
+    """Whether only the diagonals are kept."""
+    return bool(matrices.shape[-1] < matrices.shape[-2])
 
 
 def clipped(outcomes: Floats) -> float:
     """The tau at which reported amounts are clipped: sum min(r^2 / tau^2, 1) = log(n + 2)."""
-    sizes = np.sort(np.abs(outcomes))
-    n = len(sizes)
-    limit = math.log(n + 2.0)
-    sums = np.cumsum(sizes * sizes)
-    for above in range(min(math.ceil(limit), n)):  # the number of amounts above tau
-        tau = math.sqrt(sums[n - above - 1] / (limit - above))
-        if tau >= sizes[n - above - 1]:
-            return tau
-    return float(sizes[-1]) if n else math.inf
+    sizes = np.sort(np.abs(outcomes))[::-1]
+    limit = math.log(len(sizes) + 2.0)
+    above = np.arange(min(math.ceil(limit), len(sizes)))  # the number of amounts above tau
+    sums = np.cumsum(sizes[::-1] ** 2)[::-1]
+    tau = np.sqrt(sums[above] / (limit - above))
+    solves = np.flatnonzero(tau >= sizes[above])
+    return float(tau[solves[0]]) if len(solves) else float(sizes.max(initial=0.0)) or math.inf
 
 
 def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
@@ -303,13 +321,14 @@ def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
     """
     T, P, m, pseudo = prior
     p = T.shape[-1]
-    if gram.shape[-1] < gram.shape[-2]:
+    if is_diagonal(gram):
         return _each(gram, moment, prior), 0.0
     f, N, R = gram[..., :p, -1], gram[..., -1, -1], moment[..., -1]
     V, PT = gram[..., :p, :p] + P, (P @ T[..., None])[..., 0]
     c = moment[..., :p] - m * f + PT
-    solved = np.linalg.solve(V, np.stack([c, f], axis=-1))
-    vc, vf = solved[..., 0], solved[..., 1]
+    even, size = balanced(V)
+    solved = np.linalg.solve(even, np.stack([c, f], axis=-1) / size[..., None])
+    vc, vf = np.moveaxis(solved / size[..., None], -1, 0)
     models = (-2, -1)
     left = pseudo + N.sum(axis=-1) - (f * vf).sum(axis=models)
     mu = ((R - m * N).sum(axis=-1) - (f * vc).sum(axis=models)) / left
@@ -318,18 +337,26 @@ def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
     return Belief(vc - mu[..., None, None] * vf, V, m + mu, left), gain
 
 
-def regressed(sums: Sums, level: Level, prior: Belief) -> tuple[Belief, float]:
-    """The regression in scaled features, and s^2 = (rss + 2 spread) / (mass + 2)."""
-    gram, moment = level.scaled(sums.gram), sums.moment / level.whole
-    fitted, _ = regress(gram, moment, prior)
-    mass = float(gram[:, -1, 0 if level.diagonal else -1].sum())
-    left = residual(gram, moment, float(sums.square[0]), fitted)
-    return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
+def balanced(V: Floats) -> tuple[Floats, Floats]:
+    """Matrices whose diagonal is 1, and what their rows and columns were divided by."""
+    size = np.sqrt(np.diagonal(V, axis1=-2, axis2=-1))
+    return V / size[..., None] / size[..., None, :], size
 
 
 def volume(belief: Belief) -> Any:
     """The log determinant of all precisions."""
-    return np.linalg.slogdet(belief.precision)[1].sum(axis=-1) + np.log(belief.weight)
+    even, size = balanced(belief.precision)
+    logs = np.linalg.slogdet(even)[1] + 2.0 * np.log(size).sum(axis=-1)
+    return logs.sum(axis=-1) + np.log(belief.weight)
+
+
+def regressed(sums: Sums, level: Level, prior: Belief) -> tuple[Belief, float]:
+    """The regression, and s^2 = (rss + 2 spread) / (mass + 2)."""
+    gram = mirrored(sums.gram)
+    fitted, _ = regress(gram, sums.moment, prior)
+    left = residual(gram, sums.moment, float(sums.square[0]), fitted)
+    mass = float(gram[:, -1, -1].sum())
+    return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
 
 
 def log_evidence(gram: Floats, moment: Floats, prior: Belief, variance: float) -> Any:
@@ -370,19 +397,21 @@ def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> flo
     beta = np.zeros((M, d))
     beta[:, : fitted.theta.shape[1]] = fitted.theta
     beta[:, -1] += fitted.constant
-    if gram.shape[2] < d:
+    if is_diagonal(gram):
         return max(square - float((beta * moment).sum()), 0.0)
     form = float(np.vdot(beta, (gram @ beta[..., None])[..., 0]))
     return max(square - 2.0 * float((beta * moment).sum()) + form, 0.0)
 
 
-def inflated(fitted: Belief, jump: float, weight: float) -> Belief:
-    """The prior after a change: P = (V^-1 + D^-1)^-1, D = jump I; weight: of the constant."""
-    V = fitted.precision
-    if V.shape[2] < V.shape[1]:
-        return fitted._replace(precision=V * jump / (V + jump), weight=weight)
-    one = jump * np.eye(V.shape[1])
-    return fitted._replace(precision=one - jump * jump * inverse(V + one), weight=weight)
+def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
+    """The prior after a change: P^-1 = V^-1 + D^-1, D: jump (p,); weight: of the constant."""
+    V, D = fitted.precision, np.diag(jump)
+    if is_diagonal(V):
+        P = V * jump[:, None] / (V + jump[:, None])
+    else:
+        P = D - jump[:, None] * inverse(V + D) * jump
+    constant = float(fitted.constant)
+    return Belief(frozen(fitted.theta), frozen(P), constant, weight)
 
 
 def starts(n: int) -> list[int]:
@@ -398,74 +427,45 @@ class Level(NamedTuple):
     """The scale of features and outcomes.
 
     Attributes:
-        scale: (p,) root mean square of each feature of a model.
-        whole: (d,) the same with the constant.
-        ridge: the precision of the prior in scaled features, D.
+        ridge: the mean number of features that are not 0; more if outcomes are rare.
+        jump: (p,) D: the ridge times the mean square of each feature of a model.
         mean, spread: mean and variance of the outcomes.
         nonzero: the mean number of features that are not 0.
-        diagonal: whether only the diagonals of matrices are kept.
     """
 
-    scale: Floats
-    whole: Floats
     ridge: float
+    jump: Floats
     mean: float
     spread: float
     nonzero: float
-    diagonal: bool
 
-    def scaled(self, lower: Floats) -> Floats:
-        """Matrices (M, d, d) from lower triangles, of scaled features; diagonals likewise."""
-        if self.diagonal:
-            return lower / np.stack([self.whole * self.whole, self.whole], axis=1)
-        return mirrored(lower / np.outer(self.whole, self.whole))
-
-    def square(self) -> Floats:
-        """The scales of the entries of a matrix, (p, p), or of its diagonal (p, 1)."""
-        return self.scale[:, None] ** 2 if self.diagonal else np.outer(self.scale, self.scale)
-
-    def prior(self, models: int) -> Belief:
+    def prior(self, models: int, *, diagonal: bool) -> Belief:
         """The prior of a fresh learner."""
-        p = len(self.scale)
-        one = np.ones((p, 1)) if self.diagonal else np.eye(p)
-        precision = np.tile(self.ridge * one, (models, 1, 1))
-        return Belief(np.zeros((models, p)), precision, self.mean, PSEUDO)
-
-    def rescaled(self, prior: Belief) -> Belief:
-        """A prior, for scaled features."""
-        theta, precision = prior.theta * self.scale, prior.precision / self.square()
-        return prior._replace(theta=theta, precision=precision)
-
-    def unscaled(self, prior: Belief) -> Belief:
-        """A prior for scaled features, for the features themselves."""
-        theta, precision = prior.theta / self.scale, prior.precision * self.square()
-        return prior._replace(
-            theta=frozen(theta), precision=frozen(precision), constant=float(prior.constant)
-        )
+        one = self.jump[:, None] if diagonal else np.diag(self.jump)
+        precision = np.tile(one, (models, 1, 1))
+        return Belief(np.zeros((models, len(one))), precision, self.mean, PSEUDO)
 
 
 def level_of(sums: Sums, p: int, *, rare: bool) -> Level:
     """The scales; rare: whether silence has a meaning."""
-    nonzero, squares = sums.features[:2]
-    size = np.sqrt(np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE))
-    size[nonzero == 0.0] = 1.0
-    count = max(float(nonzero[:p].sum() / max(sums.plays.sum(), 1.0)), 1.0)
+    nonzero, squares = sums.features[:2, :p]
+    square = np.where(nonzero, np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE), 1.0)
+    count = max(float(nonzero.sum() / max(sums.plays.sum(), 1.0)), 1.0)
     mass = max(float(sums.exposed.sum()), 1e-9)
     mean, second = (float(part) / mass for part in sums.level)
     spread = max(second - mean * mean, 1e-12 * second + TINY)
     factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if rare else 1.0
-    diagonal = sums.gram.shape[2] < sums.gram.shape[1]
-    return Level(size[:p], size, count * factor, mean, spread, count, diagonal)
+    return Level(count * factor, count * factor * square, mean, spread, count)
 
 
 def inverse(precision: Floats) -> Floats:
     """The inverses of symmetric matrices, by Cholesky; of diagonals, one by one."""
-    if precision.shape[2] < precision.shape[1]:
-        return 1.0 / precision[..., :1]
+    if is_diagonal(precision):
+        return 1.0 / precision
     lower = np.empty_like(precision)
     for i, V in enumerate(precision):
         root, failed = lapack.dpotrf(V, lower=1)
-        lower[i] = np.linalg.inv(V) if failed else lapack.dpotri(root, lower=1)[0]
+        lower[i] = np.tril(np.linalg.inv(V)) if failed else lapack.dpotri(root, lower=1)[0]
     return mirrored(lower)
 
 
@@ -478,34 +478,35 @@ def evidence(
         log: the decisions.
         past: the sums over decisions before them.
         level: the scales.
-        prior: of the regression without a change, in scaled features.
+        prior: of the regression without a change.
         fitted: that regression.
         variance: s^2.
     """
     at = starts(len(log.x))
     if not at:
         return 0.0, 0
-    said = predictions(log.x, log.models, fitted.theta / level.scale, fitted.constant)
+    said = predictions(log.x, log.models, fitted.theta, fitted.constant)
     tails = 0.5 * _tails(log, said)
-    jump, scale = np.full(prior.theta.shape, level.ridge), level.whole
-    if len(level.scale) > WIDE:
-        left, squares = _left_out(log, said, inverse(fitted.precision) / level.square())
+    M, p = prior.theta.shape
+    jump = np.tile(level.jump, (M, 1))
+    if p > WIDE:
+        left, squares = _left_out(log, said, inverse(fitted.precision))
         variance = float(squares.sum() + 2.0 * level.spread) / (float(log.mass.sum()) + 2.0)
         log = left._replace(x=left.x - fitted.constant)
-        slope = level.ridge * (fitted.theta**2).sum(axis=1)
-        jump = np.stack([np.maximum(slope, TINY), jump[:, 0]], axis=1)
-        scale, flat = np.ones(2), np.tile([1.0, 0.0], (len(jump), 1))
+        slope = np.maximum((level.jump * fitted.theta**2).sum(axis=1), TINY)
+        jump = np.stack([slope, np.full(M, level.ridge)], axis=1)
+        flat = np.tile([1.0, 0.0], (M, 1))
         prior = Belief(flat, jump[:, :, None] * np.eye(2), fitted.constant, FIXED)
-    grams, moments = _from_each(log, [0, *at, len(log.x)], scale, len(jump))
-    if len(level.scale) <= WIDE:
-        grams[0] += level.scaled(past.gram)
-        moments[0] += past.moment / scale
+    grams, moments = _from_each(log, [0, *at, len(log.x)], M)
+    if p <= WIDE:
+        grams[0] += mirrored(past.gram)
+        moments[0] += past.moment
     plain = log_evidence(grams[0], moments[0], prior, variance)
     counted = np.concatenate([[0.0], np.cumsum(log.exposed)])
     ages = len(log.x) - np.array(at)
     ready = np.flatnonzero(counted[-1] - counted[at] >= EXPOSED * ages)
     logs = np.full(len(at), -math.inf)
-    many = max(1, BATCHED // (4 * jump.size * len(jump[0])))  # regressions at once
+    many = max(1, BATCHED // (4 * jump.size * jump.shape[1]))  # regressions at once
     for part in np.split(ready, range(many, len(ready), many)):
         changed = _doubled(grams[0], moments[0], grams[part + 1], moments[part + 1], prior, jump)
         gained = log_evidence(*changed, variance) - plain
@@ -534,33 +535,40 @@ def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Weighed, 
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
+def form(C: Floats, z: Floats) -> float:
+    """The form z'C z, from the lower triangle of C."""
+    total = 0.0
+    for u in range(len(C)):
+        if C.shape[1] < len(C):
+            total += z[u] * z[u] * C[u, 0]
+            continue
+        inner = 0.0
+        for v in range(u):
+            inner += C[u, v] * z[v]
+        total += z[u] * (2.0 * inner + C[u, u] * z[u])
+    return total
+
+
+@njit(cache=True)
 def spreads(x: Floats, models: Indices, covariance: Floats) -> Floats:
-    """Z' C z of every decision, (n,)."""
-    width, p = x.shape[1], covariance.shape[1]
-    z, out = np.ones(p), np.zeros(len(x))
+    """The form z'C z of every decision, (n,)."""
+    z, out = np.ones(covariance.shape[1]), np.empty(len(x))
     for k in range(len(x)):
-        C = covariance[max(models[k], 0)]
-        z[:width] = x[k]
-        for u in range(p):
-            inner = 0.0
-            for v in range(u):
-                inner += C[u, v] * z[v]
-            out[k] += z[u] * (2.0 * inner + C[u, u] * z[u])
+        z[: x.shape[1]] = x[k]
+        out[k] = form(covariance[max(models[k], 0)], z)
     return out
 
 
-def _from_each(
-    log: Weighed, bounds: list[int], scale: Floats, models: int
-) -> tuple[Floats, Floats]:
-    """Scaled grams and moments of the decisions from each bound on, but for the last."""
+def _from_each(log: Weighed, bounds: list[int], models: int) -> tuple[Floats, Floats]:
+    """Grams and moments of the decisions from each bound on, but for the last."""
     d, H = log.x.shape[1] + 1, len(bounds) - 1
-    lower, moments = np.zeros((H, models, d, d)), np.zeros((H, models, d))
+    grams, moments = np.zeros((H, models, d, d)), np.zeros((H, models, d))
     unused = np.zeros((models, d, d))
     for place in range(H):
         x, of, mass, total, *_ = log.rows(slice(bounds[place], bounds[place + 1]))
-        accumulate(x, of, mass, total, np.zeros(len(x)), lower[place], moments[place], unused)
-    grams = mirrored(np.cumsum(lower[::-1], axis=0)[::-1] / np.outer(scale, scale))
-    return grams, np.cumsum(moments[::-1], axis=0)[::-1] / scale
+        accumulate(x, of, mass, total, np.zeros(len(x)), grams[place], moments[place], unused)
+    grams, moments = (np.cumsum(part[::-1], axis=0)[::-1] for part in (grams, moments))
+    return mirrored(grams), moments
 
 
 def _doubled(

@@ -30,6 +30,7 @@ from belated.core.tree import Count, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.features import Features, Scaling
+from belated.linear.fit import form
 
 if TYPE_CHECKING:
     from belated.linear.sampler import LinearSampler
@@ -273,18 +274,10 @@ def scores(
         if a == 0 or len(rows) > 1:
             for u in range(width):
                 z[u] = rows[a, u]
-        mean, q = constant, 0.0
+        mean = constant
         for u in range(p):
             mean += theta[i, u] * z[u]
-            row = covariance[i, u]
-            if len(row) < p:
-                q += z[u] * z[u] * row[0]
-                continue
-            inner = 0.0
-            for v in range(u):
-                inner += row[v] * z[v]
-            q += z[u] * (2.0 * inner + row[u] * z[u])
-        q = max(q, 0.0)
+        q = max(form(covariance[i], z), 0.0)
         error = sigma * math.sqrt(q)
         means[a] = mean + OPTIMISM * error
         wide = min(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else 1.0

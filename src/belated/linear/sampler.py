@@ -22,15 +22,15 @@ from typing import Annotated
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Bools, Floats, Ints, frozen
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.episodes import newest
+from belated.core.episodes import in_a_list, newest
 from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.core.tree import Configured, Count, Entries
 from belated.linear import fit, life
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
+from belated.linear.exposure import EDGES, UNIT_EDGES
 from belated.linear.features import Features, Scaling, unscaled
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
@@ -51,8 +51,6 @@ BATCH = 20
 """The number of decisions before an `observe` that make it a batch."""
 RECENT = 1000
 """The number of newest decisions that show the present allocation."""
-CALLS = 100
-"""The number of first calls whose times determine the unit of ages."""
 ENOUGH = 20
 """The number of reports from which decisions are closed by their exposure, and of decisions from
 which a category whose values were never listed is a warning."""
@@ -60,7 +58,6 @@ SETTLED = 1000
 """The least number of decisions that a look sums up for good."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
-Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
 Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
 """That of a reward."""
 
@@ -101,7 +98,6 @@ class LinearSampler(Configured):
     _followed: list[float]  # time and number of the last decision that its sequences have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
     _past: fit.Sums  # of the decisions that have left the log
-    _past_delays: Delays
     _known: Known | None
     _prior: fit.Belief | None  # after a change
     _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
@@ -110,12 +106,6 @@ class LinearSampler(Configured):
     _reports: Count
     _late: Count
     _batch: bool  # whether a batch has come since the last fit
-    _seen: Count  # decisions made at the last observe
-    _reserved: Count  # numbers that were kept for decisions made elsewhere, and not noted so far
-    _time: Time  # of the last observe
-    _clock: Time  # the latest time of any call
-    _told: bool | None  # whether the caller has a clock; None before the first call
-    _calls: list[Time]  # of the first calls
     _scaling: Scaling
     _retired: list[int]
     _events: dict[int, dict[str, Value]]  # of decisions with several events, or named ones
@@ -151,18 +141,17 @@ class LinearSampler(Configured):
         self.close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
         columns = 2 if self._few_columns else d
         checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
-        self._rows = Rows(problem.width)
+        self._rows = Rows(problem.width, silent=silence is not None)
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
         self._terms, self._followed, self._sequences = [], [], np.zeros(0)
-        self._past, self._past_delays = self._no_sums(), Delays(self._models)
+        self._past = self._no_sums()
         self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
-        self._tested = self._reports = self._late = self._seen = self._reserved = 0
-        self._batch, self._told = False, None
-        self._time = self._clock = -1.0
-        self._calls, self._retired, self._events, self._acting = [], [], {}, {}
+        self._tested = self._reports = self._late = 0
+        self._batch = False
+        self._retired, self._events, self._acting = [], {}, {}
         self._scaling = unscaled(problem.features)
         # What the next look at the table need not sum up again; it is not saved.
-        self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums, Delays] | None = None
+        self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
     # Attributes of the agent
 
@@ -193,7 +182,7 @@ class LinearSampler(Configured):
     @property
     def made(self) -> int:
         """How many decisions have begun, without the numbers that wait for one made elsewhere."""
-        return self.begun - self._reserved
+        return self._rows.made
 
     @property
     def _models(self) -> int:
@@ -236,7 +225,7 @@ class LinearSampler(Configured):
         """
         if rng is not None:
             checks.generator("rng", rng)
-        time = self._checked_time(now)
+        time = self._rows.checked(now)
         rows, raw = self.problem.rows(x, self._scaling)
         models = available(self.problem, len(rows), among, self._retired)
         number = self._begin(time)
@@ -258,8 +247,9 @@ class LinearSampler(Configured):
     ) -> None:
         """Write a decision to the log."""
         self._scaling.note(raw)
+        log, k = self._rows, number - self._rows.base
         row, model = (rows[action], 0) if self.problem.shared else (rows[0], action)
-        self._rows.note(number, row, model, probability, known)
+        log.x[k], log.model[k], log.probability[k], log.known[k] = row, model, probability, known
 
     def decide_many(
         self, observations: Iterable[object], now: float | None = None
@@ -298,14 +288,14 @@ class LinearSampler(Configured):
         """Fit if it is time, and add a decision to the log; returns its number."""
         if self._acting:
             self._read_notes()
-        self._tick(time)
+        self._rows.tick(time)
         if self._is_stale():
             self._fit()
-        return self._rows.begin(self._clock if self._told else float(self._seen))
+        return self._rows.begin()
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a decision whose features are not known yet; `act` of the episode decides."""
-        number = self._begin(self._checked_time(now))
+        number = self._begin(self._rows.checked(now))
         episode = Episode(number, self._model(), self.problem)
         self._acting[number] = episode.notes
         return episode
@@ -320,8 +310,8 @@ class LinearSampler(Configured):
     def reserve(self, end: int) -> None:
         """Keep the next numbers, those below `end`, for decisions that are made elsewhere."""
         while self.begun < end:
-            self._rows.begin(self._clock)
-            self._reserved += 1
+            self._rows.begin()
+            self._rows.reserved += 1
 
     def release(self, first: int, end: int) -> None:
         """Give up the numbers from `first` to `end` of which no decision was noted."""
@@ -346,42 +336,12 @@ class LinearSampler(Configured):
         known: what was known of the probabilities of all actions there; see `foreseen`.
         """
         if now is not None:
-            self._tick(self._checked_time(now))
+            self._rows.tick(self._rows.checked(now))
             self._rows.time[number - self._rows.base] = now
-            self._reserved -= 1
+            self._rows.reserved -= 1
         found = self.problem.rows(x, self._scaling)
         self._note(number, *found, action, probability, self._place(known))
         self._acting.pop(number, None)
-
-    # Time
-
-    def _checked_time(self, now: object) -> float | None:
-        """The argument `now`, which is given from the first call on, if at all."""
-        if now is None:
-            return None
-        if self._told is False:
-            raise ValueError(f"now must be None in all calls or given from the first, got {now!r}")
-        return checks.real("now", now, -LATEST, LATEST)
-
-    def _tick(self, now: float | None) -> None:
-        """Note a call; without a clock its time is the number of decisions at the last `observe`.
-
-        A clock that is set back does not change the time.
-        """
-        if self._told is None:
-            self._told = now is not None
-            self._clock = 0.0 if now is None else now
-        if not self._told:
-            now = float(self._seen)
-        self._clock = self._clock if now is None else max(self._clock, now)
-        if len(self._calls) < CALLS:
-            self._calls.append(self._clock)
-
-    @property
-    def _unit(self) -> float:
-        """The unit of ages: the median positive gap between the first calls."""
-        gaps = np.diff(self._calls)
-        return float(np.median(gaps[gaps > 0.0])) if gaps.any() else 1.0
 
     # Outcomes
 
@@ -390,86 +350,65 @@ class LinearSampler(Configured):
 
         A call without records means that nothing has arrived until now.
         """
-        time = self._checked_time(now)
+        time = self._rows.checked(now)
         if self._acting:
             self._read_notes()
-        new, late = self._checked(records)
-        self._tick(time)
-        if self._told:
-            self._time = self._clock
-        elif self._seen < self.made:
-            self._time = float(self._seen)  # that of the newest decisions
-        self._batch = self._batch or self.made - self._seen > BATCH
-        self._seen = self.made
+        facts, arrived, late = self._checked(records)
+        self._batch = self._rows.hear(time) > BATCH or self._batch
         self._late += late
-        for (number, event), record in sorted(new.items(), key=lambda item: item[0]):
-            self._take(number, event, record)
+        for number in sorted(arrived):
+            self._take(number, facts[number], arrived[number])
 
-    def _take(self, number: int, event: str, record: Reward) -> None:
-        """Add an event to its decision; the order of events does not matter."""
-        rows, k = self._rows, number - self._rows.base
-        arrived = self._time
-        if self._told and record.at is not None:
-            arrived = min(record.at, arrived)
-        delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
-        known = self._known_events(number)
-        known[event] = record.value
-        if len(known) > 1 or event != EVENT:
-            self._events[number] = known
-        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
-            self._looked = None
-        outcome = math.fsum(known.values()) - (self.silence or 0.0)
-        if self.silence is None:
-            self._reports += before < 0.0
-        else:  # a sum that equals silence has not reported
-            self._reports += (outcome != 0.0) - (rows.outcome.item(k) != 0.0)
-        rows.outcome[k] = outcome
-        rows.delay[k] = delay if before < 0.0 else min(before, delay)
-
-    def _checked(self, records: Iterable[Reward]) -> tuple[dict[tuple[int, str], Reward], int]:
-        """The records that say something new, and how many come too late to be used."""
-        try:
-            batch = list(records)
-        except TypeError:
-            raise FeedbackError(
-                f"records must be a list of Reward, got {checks.show(records)}"
-            ) from None
-        late = 0
-        new: dict[tuple[int, str], Reward] = {}
-        for record in batch:
+    def _checked(
+        self, records: Iterable[Reward]
+    ) -> tuple[dict[int, dict[str, float]], dict[int, float], int]:
+        """What is then known of decisions, when something new arrived, and how much is late."""
+        rows, late = self._rows, 0
+        facts: dict[int, dict[str, float]] = {}
+        arrived: dict[int, float] = {}
+        for record in in_a_list(records):
             self.problem.check(record)
-            number, event = record.episode, record.key
-            if number >= self.begun:
-                raise FeedbackError(
-                    f"Reward of episode {number}: episode must be one that was begun "
-                    f"({newest(self.begun)})"
-                )
-            if self._rows.closed(number):
+            number, key = record.episode, record.key
+            why = ""
+            if number >= rows.end:
+                why = f"episode must be one that was begun ({newest(rows.end)})"
+            elif rows.closed(number):
                 late += 1
                 continue
-            if self._rows.model[number - self._rows.base] < 0:
-                raise FeedbackError(
-                    f"Reward of episode {number}: episode must be one that has acted"
-                )
-            known = self._known_events(number).get(event)
-            if (number, event) in new:
-                known = new[number, event].value
-            if known is None:
-                new[number, event] = record
-            elif known != record.value:
-                called = "" if record.event is None else f" of event {record.event!r}"
-                raise FeedbackError(
-                    f"Reward of episode {number}: value{called} is known to be {known:g}, "
-                    f"got {record.value:g}"
-                )
-        return new, late
+            elif rows.model[number - rows.base] < 0:
+                why = "episode must be one that has acted"
+            else:
+                known = facts.setdefault(number, self._facts(number))
+                if key not in known:
+                    at = math.inf if record.at is None else record.at
+                    arrived[number] = min(at, arrived.get(number, at))
+                if known.setdefault(key, record.value) != record.value:
+                    event = "" if record.event is None else f" of event {record.event!r}"
+                    why = f"value{event} is known to be {known[key]:g}, got {record.value:g}"
+            if why:
+                raise FeedbackError(f"Reward of episode {number}: {why}")
+        return facts, arrived, late
 
-    def _known_events(self, number: int) -> dict[str, float]:
-        """The values of the events of an open decision that have arrived."""
+    def _facts(self, number: int) -> dict[str, float]:
+        """The values of the events of an open decision that have arrived, by key."""
         k = number - self._rows.base
         if number in self._events or self._rows.delay[k] < 0.0:
-            return self._events.get(number, {})
+            return dict(self._events.get(number, {}))
         return {EVENT: self._rows.outcome.item(k) + (self.silence or 0.0)}
+
+    def _take(self, number: int, facts: dict[str, float], at: float) -> None:
+        """Note all that is known of a decision; at: when something new arrived."""
+        rows, k = self._rows, number - self._rows.base
+        arrived = min(at, rows.heard) if rows.clocked else rows.heard
+        delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
+        if len(facts) > 1 or EVENT not in facts:
+            self._events[number] = dict(sorted(facts.items()))
+        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
+            self._looked = None
+        hit = rows.hits(slice(k, k + 1))[0]
+        rows.outcome[k] = math.fsum(facts.values()) - (self.silence or 0.0)
+        rows.delay[k] = delay if before < 0.0 else min(before, delay)
+        self._reports += int(rows.hits(slice(k, k + 1))[0]) - int(hit)
 
     def forget(self, episode: int) -> None:
         """Discard a decision: its outcomes will not be used any more.
@@ -491,18 +430,14 @@ class LinearSampler(Configured):
     def _close(self, numbers: Ints) -> None:
         """Close decisions; the oldest rows leave the log once half of it is closed."""
         rows = self._rows
-        rows.until[numbers - rows.base] = self._time
+        rows.until[numbers - rows.base] = rows.heard
         for number in numbers.tolist():
             self._events.pop(number, None)
         gone = rows.gone()
         if gone:
             self._follow()
-            log, old, delays = slice(rows.count), slice(gone), self._past_delays
-            weighed = self._weigh(log, self._delays(log, delays)).rows(old)
-            self._past, self._past_delays = (
-                self._sums(weighed, old, self._past),
-                self._delays(old, delays),
-            )
+            old = self._weigh(slice(rows.count), self._past).rows(slice(gone))
+            self._past = self._sums(old, self._past)
             rows.drop(gone)
 
     # Fitting
@@ -521,86 +456,56 @@ class LinearSampler(Configured):
     def _fit(self) -> None:
         """Fit the models to the log, after a test for a change; see `fit`."""
         self._batch = False
-        log = slice(self._rows.count)
-        weighed = self._weigh(log, self._delays(log, self._past_delays))
-        sums = self._sums(weighed, log, self._past)
+        log = self._weigh(slice(self._rows.count), self._past)
+        sums = self._sums(log, self._past)
         level, fitted, variance = self._regressed(sums)
         # A diagonal cannot tell a change from a misfit.
         tests = self.changes and not self._few_columns
         if tests and self.made - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.made
-            if self._has_changed(weighed, level, fitted, variance):
-                sums = self._sums(weighed, log, self._past)
+            if self._has_changed(log, level, fitted, variance):
+                sums = self._sums(log, self._past)
                 level, fitted, variance = self._regressed(sums)
         self._known = self._summed_up(sums, level, fitted, variance)
         if self.close_at is not None and self._reports >= ENOUGH:
-            ripe = (weighed.exposed >= self.close_at) & self._rows.awaited(log)
+            ripe = (log.exposed >= self.close_at) & self._rows.awaited(slice(self._rows.count))
             if ripe.any():
-                self._close(np.flatnonzero(ripe) + self._rows.base)
+                self._close(log.numbers[ripe])
 
     @property
     def _counted(self) -> int:
         """How many decisions count: those since the last change."""
         return max(self.made - max(self._changed, 0), 0)
 
-    def _places(self, at: slice | Ints) -> Ints:
-        """The places in the log of some of its decisions."""
-        return np.arange(self._rows.count)[at] if isinstance(at, slice) else at
-
-    def _hits(self, at: slice | Ints) -> Bools:
-        """Which decisions have reported; under silence, a sum that equals it has not."""
-        came: Bools = self._rows.delay[at] >= 0.0
-        return came if self.silence is None else came & (self._rows.outcome[at] != 0.0)
-
-    def _ages(self, at: slice | Ints, unit: float) -> Floats:
-        """The ages of decisions at the last `observe`, in units; -1 if they began after that."""
-        rows, seen = self._rows, self._seen + self._reserved - self._rows.base
-        ages = (np.minimum(rows.until[at], self._time) - rows.time[at]) / unit
-        ages[self._places(at) >= seen] = -1.0
-        return np.maximum(ages, -1.0)
-
-    def _weigh(self, at: slice | Ints, delays: Delays, *, shown: bool = False) -> fit.Weighed:
+    def _weigh(self, at: slice | Ints, past: fit.Sums, *, shown: bool = False) -> fit.Weighed:
         """Decisions as a regression takes them; shown to people, no amount is clipped."""
-        rows, hits = self._rows, self._hits(at)
-        x, models, outcome = rows.x[at], rows.model[at], rows.outcome[at]
-        if self.silence is None:
-            return fit.all_report(x, models, outcome, hits, rows.awaited(at))
-        exposed = delays.at(delays.shares(), models, self._ages(at, self._unit))
-        return fit.silence_counts(x, models, outcome, hits & (not shown), exposed, self._known)
+        return fit.weigh(self._rows, at, past, self._known, shown=shown)
 
-    def _delays(self, at: slice | Ints, past: Delays) -> Delays:
-        """The counts of the delays of the past and of these decisions."""
-        delays, rows = fit.copied(past, Delays(self._models)), self._rows
-        hits = self._places(at)[self._hits(at)]
-        ages = self._ages(hits, self._unit)
-        delays.add(rows.model[hits], rows.delay[hits] / self._unit, ages)
-        return delays
-
-    def _sums(self, weighed: fit.Weighed, at: slice | Ints, past: fit.Sums) -> fit.Sums:
+    def _sums(self, log: fit.Weighed, past: fit.Sums) -> fit.Sums:
         """The sums over the past and these decisions; those before a change only count."""
-        sums, rows = fit.copied(past, self._no_sums()), self._rows
-        start = int((self._places(at) < self._changed - rows.base).sum())
-        sums.add(weighed, self._hits(at), rows.outcome[at], start)
+        sums = fit.copied(past, self._no_sums())
+        sums.take(log, self._changed)
         return sums
 
     def _regressed(self, sums: fit.Sums) -> tuple[fit.Level, fit.Belief, float]:
-        """The scales, the regression in scaled features, and the variance of an outcome."""
+        """The scales, the regression, and the variance of an outcome."""
         level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
-        return level, *fit.regressed(sums, level, self._prior_in(level))
+        return level, *fit.regressed(sums, level, self._prior_of(level))
 
-    def _prior_in(self, level: fit.Level) -> fit.Belief:
-        """The prior, for scaled features."""
-        return level.prior(self._models) if self._prior is None else level.rescaled(self._prior)
+    def _prior_of(self, level: fit.Level) -> fit.Belief:
+        """The prior."""
+        fresh = level.prior(self._models, diagonal=self._few_columns)
+        return fresh if self._prior is None else self._prior
 
     def _summed_up(
         self, sums: fit.Sums, level: fit.Level, fitted: fit.Belief, variance: float
     ) -> Known:
         """What a regression says; pending decisions count in the covariance."""
         p, columns = fitted.precision.shape[1:]
-        precision = fitted.precision + level.scaled(sums.asked)[:, :p, :columns]
+        precision = fitted.precision + fit.mirrored(sums.asked)[:, :p, :columns]
         return Known(
-            frozen(fitted.theta / level.scale),
-            frozen(fit.inverse(precision) / level.square()),
+            frozen(fitted.theta),
+            frozen(fit.inverse(precision)),
             float(fitted.constant),
             math.sqrt(variance),
             min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
@@ -610,22 +515,18 @@ class LinearSampler(Configured):
         )
 
     def _has_changed(
-        self, weighed: fit.Weighed, level: fit.Level, fitted: fit.Belief, variance: float
+        self, log: fit.Weighed, level: fit.Level, fitted: fit.Belief, variance: float
     ) -> bool:
         """Whether there was a change; then the log begins anew after it."""
-        rows, prior = self._rows, self._prior_in(level)
-        first = max(self._changed - rows.base, 0)
-        log = weighed.rows(slice(first, None))
-        self._evidence, start = fit.evidence(log, self._past, level, prior, fitted, variance)
+        prior = self._prior_of(level)
+        since = log.rows(slice(np.searchsorted(log.numbers, self._changed), None))
+        self._evidence, start = fit.evidence(since, self._past, level, prior, fitted, variance)
         if self._evidence <= 0.5:
             return False
-        start += first
-        before, _ = fit.regressed(
-            self._sums(weighed.rows(slice(start)), slice(start), self._past), level, prior
-        )
+        before, _ = fit.regressed(self._sums(since.rows(slice(start)), self._past), level, prior)
         weight = fit.PSEUDO if self.problem.shared else fit.FIXED
-        self._prior = level.unscaled(fit.inflated(before, level.ridge, weight))
-        self._changed, self._evidence = rows.base + start, 0.0
+        self._prior = fit.inflated(before, level.jump, weight)
+        self._changed, self._evidence = int(since.numbers[start]), 0.0
         self._past.clear()
         return True
 
@@ -641,7 +542,6 @@ class LinearSampler(Configured):
             given["reference"] = [*self.reference, 0.0]
         made = LinearSampler(**given)  # raises an error if there is no room
         self._past = fit.copied(self._past, made._past)
-        self._past_delays = fit.copied(self._past_delays, made._past_delays)
         self.problem, self.reference = made.problem, made.reference
         self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
         self._policy_places, self._terms = {}, []
@@ -721,7 +621,7 @@ class LinearSampler(Configured):
             x=rows.x[kept],
             decided=time if len(kept) else None,
             reported=np.where(came, time + delay, math.nan),
-            until=max(self._time, self._clock, float(time.max())) if len(kept) else None,
+            until=max(rows.heard, rows.clock, float(time.max())) if len(kept) else None,
         )
 
     def _now(self) -> tuple[fit.Sums, Known | None, Floats]:
@@ -729,29 +629,23 @@ class LinearSampler(Configured):
 
         Decisions that are fully exposed are summed up once; the next look begins after them.
         """
-        rows, terms = self._rows, (self._rows.base, self._changed, self._unit, self._models)
+        rows, terms = self._rows, (self._rows.base, self._changed, self._rows.unit, self._models)
         if self._looked is None or self._looked[0] != terms:
-            self._looked = terms, np.arange(0), 0, self._past, self._past_delays
-        _, left, end, past, before = self._looked
+            self._looked = terms, np.arange(0), 0, self._past
+        _, left, end, past = self._looked
         at = np.append(left, np.arange(end, rows.count))
-        delays = self._delays(at, before)
-        if end and delays.longest() > before.longest():  # then nothing was fully exposed
+        log = self._weigh(at, past, shown=True)
+        sums = self._sums(log, past)
+        if end and sums.longest() > past.longest():  # then nothing was fully exposed
             self._looked = None
             return self._now()
-        weighed = self._weigh(at, delays, shown=True)
-        done = (rows.until[at] < math.inf) | self._hits(at)
+        done = log.hits | (rows.until[at] < math.inf)
         if self.silence is not None:
-            done = (self._ages(at, self._unit) >= delays.longest()) & (weighed.models >= 0)
+            done = (log.ages >= sums.longest()) & (log.models >= 0)
         if done.sum() >= SETTLED:
-            past, before = (
-                self._sums(weighed.rows(done), at[done], past),
-                self._delays(at[done], before),
-            )
-            weighed, at = weighed.rows(~done), at[~done]
-            self._looked = terms, at, rows.count, past, before
-        sums = self._sums(weighed, at, past)
+            self._looked = terms, at[~done], rows.count, self._sums(log.rows(done), past)
         known = self._summed_up(sums, *self._regressed(sums)) if self._reports else None
-        return sums, known, delays.shares().mean(axis=0)
+        return sums, known, sums.shares().mean(axis=0)
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
@@ -804,7 +698,7 @@ class LinearSampler(Configured):
                 now[models] += probabilities(self, known, x[None], models)
             now /= len(asked)
         pool = pool * (known is not None)
-        return Overview(rows, now, found, UNIT_EDGES * self._unit, pool, self.silence)
+        return Overview(rows, now, found, UNIT_EDGES * log.unit, pool, self.silence)
 
     def verdict(
         self,
@@ -848,7 +742,7 @@ class LinearSampler(Configured):
             contest = self._follow()
         newest = self._rows.model[: self._rows.count][-RECENT:]
         played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
-        span = self._span() if self._told else 0.0
+        span = self._rows.span
         return verdict(
             rows,
             contest,
@@ -879,7 +773,7 @@ class LinearSampler(Configured):
         later = (times > last) | ((times == last) & (np.arange(rows.base, rows.end) > number))
         new = np.flatnonzero(later & (rows.model[: rows.count] >= 0))
         new = new[np.argsort(times[new], kind="stable")]
-        final = (rows.until[new] < math.inf) | (self._ages(new, 1.0) >= window)
+        final = (rows.until[new] < math.inf) | (rows.ages(new) >= window)
         if self.silence is None:
             final |= rows.delay[new] >= 0.0
         new = new[: int(np.argmin(final))] if not final.all() else new
@@ -902,10 +796,6 @@ class LinearSampler(Configured):
             self._followed = [times.item(new[-1]), float(rows.base + new[-1])]
         self._sequences = contest.state()
         return contest
-
-    def _span(self) -> float:
-        """The time since the first call, by the clock."""
-        return self._clock - self._calls[0] if self._calls else 0.0
 
     def replay(self, log: DecisionLog, observations: Sequence[object] | None = None) -> None:
         """Learn from a log of decisions that were made elsewhere; only for a fresh learner.
@@ -986,10 +876,10 @@ class LinearSampler(Configured):
         """The median delay of reports, in decisions."""
         if not sums.hits.sum() or self.silence is None:
             return 0.0
-        age = float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._unit
-        if not self._told:
+        rows, age = self._rows, float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._rows.unit
+        if not rows.clocked:
             return age
-        return age * self.made / self._span() if self._span() > 0.0 else 0.0
+        return age * rows.made / rows.span if rows.span > 0.0 else 0.0
 
     def check_learned(self) -> None:
         """Check that what was read belongs together."""
@@ -1001,10 +891,8 @@ class LinearSampler(Configured):
             self._contest()
         if rows.known[: rows.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
-        if self._seen > rows.end or self._tested > rows.end or self._changed > rows.end:
+        if self._tested > rows.end or self._changed > rows.end:
             raise ValueError("numbers of decisions must be of ones that have begun")
-        if len(self._calls) > CALLS:
-            raise ValueError("times must be those of the first calls")
         for number in (*self._events, *self._acting):
             if not rows.base <= number < rows.end or rows.closed(number):
                 raise ValueError(f"events and notes must be of open decisions, got {number}")
