@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,18 +27,17 @@ from belated.core.delays import (
     of_paths,
     total_delay,
 )
-from belated.core.delays import none as no_delays
 from belated.core.inbox import Inbox
 from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.linear.reward import Reward
-from belated.linear.world import DecisionWorld, Visits
-from belated.tabular.costs import CostProcess, expected
+from belated.linear.world import DecisionWorld
+from belated.tabular.costs import expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.policies import checked
-from belated.tabular.records import Costs, Record, StepCost, Trajectory, suffered
-from belated.tabular.world import World
+from belated.tabular.records import Costs, StepCost, Trajectory, suffered
+from belated.tabular.world import MDP, World
 
 Play = Callable[[Episode], tuple[Trajectory, Costs]]
 """A function that plays an episode and returns its path and the costs that the agent may see."""
@@ -52,20 +50,14 @@ class Best:
     """The costs of the best policies for a sequence of cost functions, computed when needed.
 
     Attributes:
-        world: the world, for its dynamics.
-        process: the costs, seeded.
+        mdp: the dynamics.
+        costs: the cost function of an episode.
         episodes: K.
-        expected: whether the costs are taken in expectation over their noise.
     """
 
-    world: World
-    process: CostProcess
+    mdp: MDP
+    costs: Callable[[int], Floats]
     episodes: int
-    expected: bool = False
-
-    def at(self, episode: int) -> Floats:
-        """The cost function of an episode."""
-        return expected(self.process, episode) if self.expected else self.process.at(episode)
 
     @cached_property
     def each(self) -> Floats:
@@ -73,9 +65,9 @@ class Best:
         found = np.zeros(self.episodes)
         last = np.zeros(0)
         for k in range(self.episodes):
-            costs = self.at(k)
+            costs = self.costs(k)
             same = np.array_equal(costs, last)
-            found[k] = found[k - 1] if same else best_policy(self.world.mdp, costs)[1]
+            found[k] = found[k - 1] if same else best_policy(self.mdp, costs)[1]
             last = costs
         return found
 
@@ -83,15 +75,12 @@ class Best:
     def so_far(self) -> Floats:
         """(K,) the smallest total cost of the first k episodes under one fixed policy."""
         found = np.zeros(self.episodes)
-        total = np.zeros(self.process.shape)
-        first = self.at(0)
-        fixed = best_policy(self.world.mdp, first)[1]
-        same = True
+        total, same = np.zeros_like(self.costs(0)), True
         for k in range(self.episodes):
-            costs = self.at(k)
-            np.add(total, costs, out=total)
-            same = same and (costs is first or np.array_equal(costs, first))
-            found[k] = (k + 1) * fixed if same else best_policy(self.world.mdp, total)[1]
+            costs = self.costs(k)
+            total += costs
+            same = same and np.array_equal(costs, self.costs(0))
+            found[k] = (k + 1) * self.each[0] if same else best_policy(self.mdp, total)[1]
         return found
 
 
@@ -198,22 +187,18 @@ class Run:
         return total_delay(self.delays)
 
     def __repr__(self) -> str:
-        K = len(self.values)
-        tenth = max(1, K // 10)
-        score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
+        tenth = max(1, len(self.values) // 10)
+        sign, unit, what, rival, form = 1.0, "episode", "cost", "best fixed policy", ".3f"
         if self.best_policy is None:
-            text = (
-                f"Run of {K} decisions: outcome per decision {-self.values[:tenth].mean():.4g} at "
-                f"first, {-self.values[-tenth:].mean():.4g} at the end; best policy "
-                f"{-self.optimum / K:.4g}, uniform play {-self.uniform.mean():.4g}; score {score}"
-            )
-        else:
-            text = (
-                f"Run of {K} episodes: cost per episode {self.values[:tenth].mean():.3f} at first, "
-                f"{self.values[-tenth:].mean():.3f} at the end; best fixed policy "
-                f"{self.optimum / K:.3f}, uniform play {self.uniform.mean():.3f}; "
-                f"regret {self.regret[-1]:.1f}, score {score}"
-            )
+            sign, unit, what, rival, form = -1.0, "decision", "outcome", "best policy", ".4g"
+        parts = (self.values[:tenth], self.values[-tenth:], self.comparator, self.uniform)
+        first, last, best, uniform = (format(sign * part.mean(), form) for part in parts)
+        score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
+        text = (
+            f"Run of {len(self.values)} {unit}s: {what} per {unit} {first} at first, {last} at the "
+            f"end; {rival} {best}, uniform play {uniform}; "
+            f"regret {self.regret[-1]:.1f}, score {score}"
+        )
         return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 
 
@@ -221,47 +206,37 @@ KEPT_BYTES = 2**26
 """Up to this size the costs of a run are computed once; above it, whenever they are needed."""
 
 
-def drawn_delays(
-    delays: DelayModel | Ints | None,
-    episodes: int,
-    rng: np.random.Generator,
-) -> Ints:
+def drawn_delays(delays: Any, episodes: int, rng: np.random.Generator, horizon: int) -> Ints:
     """The delays of a run: drawn from a model, or checked if they are given as numbers.
 
-    They have shape (K,), or (K, H) if every step has its own delay.
+    They have shape (K,), or (K, H) if every step has its own delay. Those of a model that looks at
+    what happened are 0 and are drawn after every episode.
     """
-    if delays is None or hasattr(delays, "draw"):
-        delays = (no_delays() if delays is None else delays).draw(episodes, rng)
+    if delays is None or not is_oblivious(delays):
+        return np.zeros((episodes, horizon) if is_per_step(delays) else episodes, dtype=np.int64)
+    if hasattr(delays, "draw"):
+        delays = delays.draw(episodes, rng)
     raw = np.asarray(delays)
     given = as_delays("delays", raw.reshape(-1) if raw.ndim == 2 else delays)
-    if raw.ndim == 2:
-        given = given.reshape(raw.shape)
-    if len(given) != episodes:
-        raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(given)}")
-    return given
-
-
-def check_steps(agent: Agent, delays: Ints) -> None:
-    """Check that delays of single steps, (K, H), fit the horizon."""
-    if delays.ndim == 2 and delays.shape[1] != agent.problem.horizon:
+    if len(raw) != episodes:
+        raise ValueError(f"delays must hold episodes = {episodes} numbers, got {len(raw)}")
+    if raw.shape[1:] not in ((), (horizon,)):
         raise ValueError(
-            f"delays must be {agent.problem.horizon} per episode, one for every step, got "
-            f"{delays.shape[1]}"
+            f"delays must be {horizon} per episode, one for every step, got {raw.shape[1]}"
         )
+    return given.reshape(raw.shape)
 
 
 def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints:
     """The delays (K,) that `simulate` draws from a model with this seed, for any agent."""
-    return drawn_delays(model, episodes, _seeded(world, seed)[2])
+    return drawn_delays(model, episodes, _chances(seed)[2], world.problem.horizon)
 
 
-def _seeded(
-    world: World, seed: int
-) -> tuple[np.random.Generator, CostProcess, np.random.Generator]:
-    """The generator of the paths, the seeded costs, and the generator of the delays."""
+def _chances(seed: int) -> tuple[np.random.Generator, int, np.random.Generator]:
+    """The generator of the paths, the seed of the costs, and the generator of the delays."""
     paths, costs, delays = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
-    process = world.costs.seeded(int(costs.generate_state(1, np.uint64)[0]))
-    return np.random.default_rng(paths), process, np.random.default_rng(delays)
+    of_costs = int(costs.generate_state(1, np.uint64)[0])
+    return np.random.default_rng(paths), of_costs, np.random.default_rng(delays)
 
 
 def drive(
@@ -281,26 +256,28 @@ def drive(
     pieces = delays.ndim == 2 and agent.information == "bandit"
     if pieces and not any(isinstance(one, Inbox) for one in nested(agent)):
         agent = Inbox(agent)
-    line: DelayLine[Record | StepCost] = DelayLine()
-    episodes = range(len(delays))
-    for k in episodes if progress is None else progress(episodes):
+    line: DelayLine[Any] = DelayLine()
+    for k in (progress or iter)(range(len(delays))):
         episode = agent.begin_episode()
-        if episode.number != k:
-            raise ValueError(
-                "agent must be fresh and number its episodes 0, 1, 2, ..., got "
-                f"{checks.show(episode.number)} for episode {k}"
-            )
+        _check_number("episode", episode.number, k)
         path, costs = play(episode)
-        now: list[Record | StepCost] = [path] if paths == "at once" else []
-        if not pieces:
-            late = delays[k].max() if delays.ndim == 2 else delays[k]
-            line.push([costs] if now else [path, costs], int(late))
-        else:
+        now: list[Any] = [path] if paths == "at once" else []
+        late = [] if now else [path]
+        if pieces:
             for h, cost in enumerate(costs.values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
-            if not now:
-                line.push([path], int(of_paths(delays[k : k + 1])[0]))
+            line.push(late, int(of_paths(delays[k : k + 1])[0]))
+        else:
+            line.push([*late, costs], int(delays[k].max()))
         agent.observe(now + line.release(k))
+
+
+def _check_number(what: str, number: object, k: int) -> None:
+    if number != k:
+        raise ValueError(
+            f"agent must be fresh and number its {what}s 0, 1, 2, ..., got "
+            f"{checks.show(number)} for {what} {k}"
+        )
 
 
 def simulate(
@@ -354,50 +331,43 @@ def simulate(
             f"agent must be made for the world's (H, S, A) = {world.problem.shape}, "
             f"got {agent.problem.shape}"
         )
-    rng, process, delays_rng = _seeded(world, seed)
-    seeing: Any = None if is_oblivious(delays) else delays
-    size = (episodes, world.problem.horizon) if is_per_step(delays) else episodes
-    drawn = (
-        drawn_delays(delays, episodes, delays_rng)  # type: ignore[arg-type]
-        if seeing is None
-        else np.zeros(size, dtype=np.int64)  # filled in as episodes are played
-    )
-    check_steps(agent, drawn)
-
-    mdp = world.mdp
-    rows = mdp.transitions.rows
-    shape, start = mdp.problem.shape, mdp.problem.start_probabilities
+    rng, of_costs, delays_rng = _chances(seed)
+    mdp, process = world.mdp, world.costs.seeded(of_costs)
+    start = mdp.problem.start_probabilities
+    drawn = drawn_delays(delays, episodes, delays_rng, mdp.problem.horizon)
+    keeps = lru_cache(KEPT_BYTES // (8 * math.prod(process.shape)))
+    costs_at, means_at = keeps(process.at), keeps(partial(expected, process))
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    fits = episodes * math.prod(process.shape) * 8 <= KEPT_BYTES
-    kept: list[Floats] = []
     policy: Floats | None = None  # the policy evaluated last
     cost: Floats | None = None
     shown: Costs | None = None  # the whole cost function, if the agent sees it
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
         nonlocal policy, cost, shown
-        k = episode.number
-        before = cost
-        same = policy is not None and (episode.plays(policy) or _equal(episode.played, policy))
+        k, before = episode.number, cost
+        given = episode.played
+        same = policy is not None and (
+            episode.plays(policy)
+            or (np.array_equal(given, policy) and not np.may_share_memory(given, policy))
+        )
         if policy is None or not same:
-            policy = checked("policy", episode.played, shape)
+            policy = checked("policy", given, mdp.problem.shape)
         path = mdp.sample(policy, rng, k)
-        cost = process.at(k)
-        if fits:
-            kept.append(cost)
+        cost = costs_at(k)
         if same and cost is before:
             values[0, k] = values[0, k - 1]
         else:
-            values[0, k] = planning.start_value(rows, cost, policy, start)
+            values[0, k] = planning.start_value(mdp.transitions.rows, cost, policy, start)
         if noisy:
-            mean = frozen(expected(process, k))
-            values[1, k] = planning.start_value(rows, mean, policy, start)
+            mean = frozen(means_at(k))
+            values[1, k] = planning.start_value(mdp.transitions.rows, mean, policy, start)
         met = suffered(cost, path)
         realised[k] = np.add.reduce(met)
-        if seeing is not None:
-            drawn[k] = seeing.after(PlayedEpisode(k, path.actions, met, path.states), delays_rng)
+        if not is_oblivious(delays):
+            played = PlayedEpisode(k, path.actions, met, path.states)
+            drawn[k] = delays.after(played, delays_rng)  # type: ignore[union-attr]
         if agent.information != "full":
             return path, Costs(k, met)
         if shown is None or cost is not before:
@@ -413,35 +383,20 @@ def simulate(
         "diagnostics": dict(agent.diagnostics()),
         "step_delays": drawn if drawn.ndim == 2 else None,
     }
-    at = kept.__getitem__ if fits else process.at
-    best = Best(world, process, episodes)
-    run = Run(values=values[0], **_compared(world, at, episodes), **facts, best=best)
+    means = None
     if noisy:
-        means = _compared(world, lambda k: expected(process, k), episodes)
-        best = dataclasses.replace(best, expected=True)
-        of_means = Run(values=values[1], **means, **facts, best=best)
-        run = dataclasses.replace(run, means=of_means)
-    return run
+        best = Best(mdp, partial(expected, process), episodes)
+        means = Run(values=values[1], **_compared(mdp, means_at, episodes), **facts, best=best)
+    best = Best(mdp, process.at, episodes)
+    facts |= _compared(mdp, costs_at, episodes)
+    return Run(values=values[0], **facts, means=means, best=best)
 
 
-def _equal(new: Floats, last: Floats) -> bool:
-    """Whether a policy (H, S, A) equals the last one; most unequal ones differ in step 0.
-
-    The same array is compared too: an agent may have changed it in place.
-    """
-    if not isinstance(new, np.ndarray) or new.shape != last.shape:
-        return False
-    if new[0].tobytes() != last[0].tobytes() or np.may_share_memory(new, last):
-        return False
-    return np.array_equal(new, last)
-
-
-def _compared(world: World, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
+def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
     """The best fixed policy for a sequence of costs; its costs and those of uniform play, (K,)."""
-    mdp = world.mdp
-    total = np.zeros(world.costs.shape)
-    for k in range(episodes):
-        np.add(total, at(k), out=total)
+    total = np.array(at(0))
+    for k in range(1, episodes):
+        total += at(k)
     best, _ = best_policy(mdp, total)
     measures = []
     for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
@@ -472,31 +427,30 @@ def _decided(
     """
     if agent.problem != world.problem:
         raise ValueError(f"agent must be made for {world.problem!r}, got {agent.problem!r}")
-    streams = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
-    visits = world.visits(episodes, np.random.default_rng(streams[0]))
-    rng = np.random.default_rng(streams[2])
-    waits = _waits(delays, visits, episodes, rng)
+    visits_rng, _, rng = _chances(seed)
+    visits = world.visits(episodes, visits_rng)
+    given = of_episodes(drawn_delays(delays, episodes, rng, 1))
     line: DelayLine[Reward] = DelayLine()
     values, realised = np.zeros(episodes), np.zeros(episodes)
     drawn = np.full(episodes, NEVER, dtype=np.int64)
-    steps = range(episodes)
-    for k in steps if progress is None else progress(steps):
+    for k in (progress or iter)(range(episodes)):
         decision = agent.decide(visits.at(k))
-        if decision.number != k:
-            raise ValueError(
-                f"agent must be fresh and number its decisions 0, 1, 2, ..., got "
-                f"{checks.show(decision.number)} for decision {k}"
-            )
+        _check_number("decision", decision.number, k)
         brings = float(visits.outcomes[k, decision.action])
         values[k] = -float(np.dot(decision.probabilities, visits.means[k]))
         realised[k] = -brings
         if world.silence is None or brings != world.silence:
-            drawn[k] = waits(k, decision.action, brings)
+            drawn[k] = given[k]
+            if not is_oblivious(delays):
+                played = PlayedEpisode(k, np.array([decision.action]), np.array([brings]))
+                drawn[k] = delays.after(played, rng)
+            elif delays is None and visits.delays is not None:
+                drawn[k] = visits.delays[k, decision.action]
             line.push([Reward(k, brings)], int(drawn[k]))
         agent.observe(line.release(k))
     return Run(
-        values=values,
-        realised=realised,
+        values,
+        realised,
         comparator=-visits.means.max(axis=1),
         uniform=-visits.means.mean(axis=1),
         best_policy=None,
@@ -504,18 +458,3 @@ def _decided(
         missing=missing_feedback(drawn),
         diagnostics=dict(agent.diagnostics()),
     )
-
-
-def _waits(
-    delays: Any, visits: Visits, episodes: int, rng: np.random.Generator
-) -> Callable[[int, int, float], int]:
-    """A function that gives the delay of a decision from its number, action and outcome."""
-    if not is_oblivious(delays):
-        return lambda k, action, brings: delays.after(
-            PlayedEpisode(k, np.array([action]), np.array([brings])), rng
-        )
-    own = visits.delays if delays is None else None
-    if own is not None:
-        return lambda k, action, brings: int(own[k, action])
-    given = of_episodes(drawn_delays(delays, episodes, rng))
-    return lambda k, action, brings: int(given[k])

@@ -20,7 +20,7 @@ from belated.core.arrays import Floats, Ints
 from belated.core.contract import PATHS, Agent, check_is_agent
 from belated.core.delays import DelayModel, missing_feedback, of_episodes
 from belated.core.records import Episode, Scale
-from belated.simulation import Progress, check_steps, drawn_delays, drive
+from belated.simulation import Progress, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.tabular.records import Costs, Trajectory
 
@@ -99,8 +99,8 @@ def gym_loop(
     env_seed, action_seed, delay_seed = np.random.SeedSequence(
         checks.integer("seed", seed, 0)
     ).spawn(3)
-    drawn = drawn_delays(delays, episodes, np.random.default_rng(delay_seed))
-    check_steps(agent, drawn)
+    delay_rng = np.random.default_rng(delay_seed)
+    drawn = drawn_delays(delays, episodes, delay_rng, problem.horizon)
     known, rng = of_episodes(drawn), np.random.default_rng(action_seed)
     first_seed = int(env_seed.generate_state(1)[0])
     realised, returns, lengths = np.zeros((3, episodes))
