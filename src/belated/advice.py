@@ -1,7 +1,7 @@
 """Which agent should I use?
 
 With aim="practice", the default, the answer is an agent that learns from a few thousand episodes
-and needs no tuning: `practice.practical`. With aim="guarantee" it is the paper's agent for the
+and needs no tuning: a planner. With aim="guarantee" it is the paper's agent for the
 setting:
 
     setting                                              agent
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
@@ -38,12 +38,13 @@ from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
 from belated.sequences import needed
 from belated.tabular.doubling import Doubling
+from belated.tabular.informed import InformedPlanner
 from belated.tabular.oppo import DelayedOPPO
 from belated.tabular.parts.costs import Averaged, Weighted
 from belated.tabular.parts.explore import FewVisits
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence
 from belated.tabular.parts.update import Softmax
-from belated.tabular.practice import practical
+from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import (
@@ -79,18 +80,11 @@ class Advice:
     make: Callable[[], Agent]
 
     def __str__(self) -> str:
-        lines = [
-            *_wrapped("Use   ", self.call),
-            *_wrapped("Why   ", self.reason),
-            *(line for note in self.notes for line in _wrapped("Mind  ", note)),
-        ]
-        return "\n".join(lines)
+        said = [f"Use   {self.call}", f"Why   {self.reason}"]
+        said += [f"Mind  {note}" for note in self.notes]
+        return "\n".join(textwrap.fill(text, WIDTH, subsequent_indent=" " * 6) for text in said)
 
     __repr__ = __str__
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label))
 
 
 @overload
@@ -147,13 +141,25 @@ def decisions(
     plan: tuple[str, ...] = ()
     if prove_within is not None:
         floor, plan = _proof(choice, prove_within, difference, rate, amount)
-    given: dict[str, Any] = {"silence": silence, "changes": changes, "floor": floor}
-    given |= {"holdout": holdout, "seed": seed}
-
-    make = partial(LinearSampler, choice, **given)
-    call = repr(make())  # checks the arguments
+    given: dict[str, Any] = {
+        "silence": silence,
+        "changes": changes,
+        "floor": floor,
+        "holdout": holdout,
+        "seed": seed,
+    }
     reason, notes = explained(choice, **given)
-    return Advice("LinearSampler", call, reason, (*plan, *notes), make)
+    told = dict.fromkeys((*plan, *notes), True)
+    return _advice(partial(LinearSampler, choice, **given), reason, told)
+
+
+def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -> Advice:
+    """Advice for an agent, with those of the notes that apply."""
+    agent = make()
+    classes = [type(one).__name__ for one in nested(agent)]
+    name = "(".join(classes) + ")" * (len(classes) - 1)
+    told = tuple(note for note, applies in notes.items() if applies)
+    return Advice(name, repr(agent), reason, told, make)
 
 
 def _proof(
@@ -179,19 +185,19 @@ def _proof(
             f"decisions prove it with equal shares, got {within:,}"
         )
     floor = next(f / 100.0 for f in range(1, 101) if decisions(f / 100.0) <= within)
-    lost, phased = floor * within, phase + 0.01 * (within - phase)
     each = (K - 1) / K * gap * size
+    lost, phased = floor * within * each, (phase + 0.01 * (within - phase)) * each
     rest = "The answer is agent.verdict(window=..., range=...); four proofs of five come in time."
     if phased < lost:
         return 1.0, (
             f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "
-            f"decisions; then agent.change(floor=0.01). That costs about {phased * each:.3g}; a "
-            f"floor of {floor:g} all the time costs {lost * each:.3g}. {rest}",
+            f"decisions; then agent.change(floor=0.01). That costs about {phased:.3g}; a "
+            f"floor of {floor:g} all the time costs {lost:.3g}. {rest}",
         )
     return floor, (
         f"A floor of {floor:g} proves a difference of {difference:g} within {within:,} decisions. "
-        f"That costs about {lost * each:.3g}; equal shares for {phase:,} decisions first cost "
-        f"{phased * each:.3g}. {rest}",
+        f"That costs about {lost:.3g}; equal shares for {phase:,} decisions first cost "
+        f"{phased:.3g}. {rest}",
     )
 
 
@@ -232,9 +238,7 @@ def tabular(
     """
     checks.instance("problem", problem, Problem)
     if transitions is not None:
-        checks.instance(
-            "transitions", transitions, Transitions, " such as Transitions.from_dense(p), or None"
-        )
+        checks.instance("transitions", transitions, Transitions, ", or None")
     checks.choice("information", information, ("full", "bandit"))
     checks.choice("paths", paths, PATHS)
     checks.choice("costs", costs, ("adversarial", "stochastic"))
@@ -243,120 +247,89 @@ def tabular(
     seed = checks.integer("seed", seed, 0, 2**64 - 1)
     if total_delay is not None:
         total_delay = checks.real("total_delay", total_delay, 0.0)
+    stochastic = costs == "stochastic"
     known: dict[str, Any] = {
-        "information": information,
-        "transitions": transitions,
-        "paths": paths,
-        "stochastic": costs == "stochastic",
         "in_order": checks.flag("in_order", in_order),
         "episodes": checks.episodes(episodes),
         "total_delay": total_delay,
         "max_delay": math.inf if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     }
-    notes = _notes(information, checks.flag("lost", lost), silence)
+    full = information == "full"
+    notes = {
+        "Nothing needs to be done about lost feedback: episodes that are overdue no longer "
+        "count as missing. agent.forget(episode) frees the memory of one that will not "
+        "report.": checks.flag("lost", lost),
+        "Silence is information here. Decide after how long an episode has failed, and then "
+        "observe the cost function that stands for a failure; do not forget it. Forgotten "
+        "failures make every learner prefer what reports least.": silence is not None and full,
+        "Silence is information here: put the agent into bl.Inbox(agent, deadline=W, "
+        f"default={silence or 0.0:g}, hold=True) with a deadline W that nearly all successes keep. "
+        "hold=True hands every outcome over at its deadline, so that successes that come early "
+        "do not mislead. Forgotten failures make every learner prefer what reports "
+        "least.": silence is not None and not full,
+    }
     if aim == "guarantee":
-        return _guarantee(problem, notes, **known)
-    if silence is not None and information == "bandit" and problem.horizon == 1:
-        return _one_step(problem, silence, costs != "stochastic", seed)
+        return _guarantee(problem, transitions, paths, full, stochastic, notes=notes, **known)
+    if silence is not None and not full and problem.horizon == 1:
+        return _one_step(problem, silence, not stochastic, seed)
     how = "it plans with memories of several lengths, weighted by what they predicted"
-    if information == "full":
+    if full:
         how += ", and regret matching+ beside it, weighted by what each would have cost"
     reason = (
         f"It learns in practice: {how}. It needs neither K nor delays, and has no regret bound for "
         'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
-    changing = costs != "stochastic"
-    make = partial(practical, problem, information, transitions, changing=changing, seed=seed)
-    return Advice(type(make()).__name__, repr(make()), reason, notes, make)
+    agent = InformedPlanner if full else DelayedPlanner
+    given: dict[str, Any] = {"transitions": transitions, "changing": not stochastic, "seed": seed}
+    return _advice(partial(agent, problem, **given), reason, notes)
 
 
 def _guarantee(
     problem: Problem,
-    notes: tuple[str, ...],
-    *,
-    information: Information,
     transitions: Transitions | None,
     paths: str,
+    full: bool,
     stochastic: bool,
+    *,
+    notes: Mapping[str, bool],
     in_order: bool,
     episodes: int | None,
     total_delay: float | None,
     max_delay: float,
 ) -> Advice:
     """The paper's agent; see `advise`."""
-    bandit = information == "bandit"
+    unknown = transitions is None
     model = Confidence(episodes=episodes) if transitions is None else transitions
-    late = transitions is None and paths == "late"
+    late = unknown and paths == "late"
     totals = None if episodes is None or total_delay is None else (episodes, total_delay)
-    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
-    setting: Setting
-    caveat = ""
-    if bandit and stochastic:
-        explore = _worthwhile(problem, max_delay) if transitions is None else None
-        setting = UCBVISetting(paths=paths, explores=explore is not None)
-        reason = "It plans optimistically on what was observed; its regret does not grow with D"
-        if explore is not None:
-            reason += "; there are many actions, so explicit exploration wastes less of it"
-        make: Callable[[], Agent] = partial(
-            DelayedUCBVI, problem, transitions=model, costs=Averaged(), explore=explore
-        )
-    else:
-        dynamics = "unknown" if transitions is None else "known"
-        if not bandit:
-            explores = late and not in_order
-            setting = FullInformation(
-                paths=paths, dynamics=dynamics, explores=explores, in_order=in_order
-            )
-        elif problem.is_arms:
-            setting = Arms(paths=paths)
-        else:
-            setting = BanditFeedback(paths=paths, dynamics=dynamics)
-        make, reason, caveat = _oppo(problem, model, setting, totals, max_delay)
-    useful = setting.useful_from(problem, mean_delay)
-    kind = "is below" if setting.exact else "without its constants and logarithms is below"
-    known = f"(at a mean delay of {mean_delay:g})"
-    if totals is None:
-        known = (
-            "if nothing is late; with delays it takes longer: episodes and total_delay say how long"
-        )
-    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on {known}"
-    if in_order and late:
-        notes = (IN_ORDER_BANDIT if bandit else IN_ORDER, *notes)
-    if caveat:
-        notes = (caveat, *notes)
-    if bandit:
-        notes = (*notes, _later(problem, transitions, stochastic))
-    agent = make()
-    classes = [type(one).__name__ for one in nested(agent)]
-    name = "(".join(classes) + ")" * (len(classes) - 1)
-    return Advice(name, repr(agent), f"{reason}. {bound}.", notes, make)
+    optimistic, explores = stochastic and not full, late and not in_order
+    dynamics, arms = "unknown" if unknown else "known", not full and problem.is_arms
+    setting: Setting = BanditFeedback(paths=paths, dynamics=dynamics)
+    if full:
+        about = {"explores": explores, "in_order": in_order}
+        setting = FullInformation(paths=paths, dynamics=dynamics, **about)
+    elif optimistic:
+        rows = problem.horizon * problem.states * problem.actions
+        many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
+        explores = unknown and many and max_delay < math.inf
+        setting = UCBVISetting(paths=paths, explores=explores)
+    elif arms:
+        setting = Arms(paths=paths)
 
-
-def _worthwhile(problem: Problem, max_delay: float) -> FewVisits | None:
-    """Explicit exploration, if the largest delay is known and there are many actions."""
-    rows = problem.horizon * problem.states * problem.actions
-    many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
-    return FewVisits(max_delay=max_delay) if many and max_delay < math.inf else None
-
-
-def _oppo(
-    problem: Problem,
-    model: Transitions | Confidence,
-    setting: Setting,
-    totals: tuple[int, float] | None,
-    max_delay: float,
-) -> tuple[Callable[[], Agent], str, str]:
-    """Delayed OPPO, in a wrapper where that helps; the reason, and what the bound assumes."""
-    arms, bandit = isinstance(setting, Arms), not isinstance(setting, FullInformation)
-    explores = isinstance(setting, FullInformation) and setting.explores
-    it, caveat = "This is delayed EXP3: it" if arms else "It", ""
     parts: dict[str, Any] = {}
     wrapper: Callable[[Agent], Agent] | None = None
-    if totals is not None:
+    it = "This is delayed EXP3: it" if arms else "It"
+    if optimistic:
+        parts = {"costs": Averaged()}
+        reason = "It plans optimistically on what was observed; its regret does not grow with D"
+        if explores:
+            parts["explore"] = FewVisits(max_delay=max_delay)
+            reason += "; there are many actions, so explicit exploration wastes less of it"
+    elif totals is not None:
         tuned = setting.at(problem, *totals)
         reason = f"{it} is tuned for K and D"
         parts["update"] = Softmax(tuned.learning_rate)
-        if bandit:
+        if not full:
             parts["costs"] = Weighted(tuned.exploration or None)
         elif explores:
             parts["explore"] = FewVisits(max_delay=min(max_delay, tuned.threshold))
@@ -368,112 +341,80 @@ def _oppo(
         if tuned.threshold * K > D and max_delay > 2 * tuned.threshold:
             wrapper = partial(Skipping, threshold=tuned.threshold)
             reason += "; feedback beyond the threshold costs more than it gives"
-    elif explores or (bandit and not arms):
-        parts = {"costs": Weighted(1.0), "update": Softmax(1.0)}
-        if explores:  # the phases replace its threshold from the start
-            parts = {"explore": FewVisits(max_delay=1.0)}
-        wrapper, caveat = partial(Doubling, paths=setting.paths), PHASES
-        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
-    else:
-        parts, caveat = ({"costs": Weighted()}, OVERDUE_ARMS) if arms else ({}, OVERDUE)
+    elif arms or (full and not explores):
+        parts = {"costs": Weighted()} if arms else {}
         reason = f"{it} has an anytime step size, which needs neither K nor D"
+    else:  # the phases replace the parameters from the start
+        parts = {"costs": Weighted(1.0), "update": Softmax(1.0)}
+        if full:
+            parts = {"explore": FewVisits(max_delay=1.0)}
+        wrapper = partial(Doubling, paths=paths)
+        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
 
     def make() -> Agent:
-        inside = DelayedOPPO(problem, transitions=model, **parts)
+        agent = DelayedUCBVI if optimistic else DelayedOPPO
+        inside = agent(problem, transitions=model, **parts)
         return inside if wrapper is None else wrapper(inside)
 
-    return make, reason, caveat
-
-
-OVERDUE = (
-    "The anytime step size stops counting episodes that are overdue. To the bound, each of them "
-    "adds at most H, and H (H + 1) / 2 more if it reports after all."
-)
-OVERDUE_ARMS = (
-    "The bound is for runs in which no episode becomes overdue: the anytime step size stops "
-    "counting those."
-)
-PHASES = (
-    "The paper states this bound for its own phases, Doubling(literal=True), which start anew "
-    "every time and count lost feedback for ever. For the phases here, which stop counting "
-    "episodes that are overdue, it is not proved."
-)
-IN_ORDER_BANDIT = (
-    "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
-    "with the counts of its start, and what was missing then stays missing."
-)
-IN_ORDER = (
-    "Feedback that keeps its order needs no explicit exploration and no skipping, and the bound "
-    "is that of paths that come at once. This holds only while nothing overtakes."
-)
-
-
-def _later(problem: Problem, transitions: Transitions | None, stochastic: bool) -> str:
-    """Agents of later papers for bandit feedback."""
-    if stochastic:
-        return (
-            "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random delays."
+    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
+    useful = setting.useful_from(problem, mean_delay)
+    kind = "is below" if setting.exact else "without its constants and logarithms is below"
+    known = f"(at a mean delay of {mean_delay:g})"
+    if totals is None:
+        known = (
+            "if nothing is late; with delays it takes longer: episodes and total_delay say how long"
         )
-    if problem.is_arms and problem.states == 1:
-        return (
-            "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
-            "sqrt(8 D ln A) in expectation, and needs neither K nor D."
-        )
-    other = (
-        "DelayedFTRL has a rate that is smaller in H, and learned faster with its tuning for "
-        "practice, which has no bound"
-    )
-    if transitions is None:
-        other = (
-            "UOBREPS, whose form for delays is a reconstruction with an unproved bound, smaller in "
-            "H, learned faster"
-        )
-    return (
+    bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on {known}"
+    anytime = totals is None and wrapper is None and not optimistic
+    later = not full and not stochastic and not (arms and problem.states == 1)
+    dapo = (
         "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
         "several episodes arrives together, and learns slowly with the rates of "
-        f"belated.tuning.dapo(problem, episodes, total_delay); belated.{other}."
+        "belated.tuning.dapo(problem, episodes, total_delay); belated."
     )
-
-
-def _notes(information: Information, lost: bool, silence: float | None) -> tuple[str, ...]:
-    notes = []
-    if lost:
-        notes.append(
-            "Nothing needs to be done about lost feedback: episodes that are overdue no longer "
-            "count as missing. agent.forget(episode) frees the memory of one that will not report."
-        )
-    if silence is not None and information == "full":
-        notes.append(
-            "Silence is information here. Decide after how long an episode has failed, and then "
-            "observe the cost function that stands for a failure; do not forget it. Forgotten "
-            "failures make every learner prefer what reports least."
-        )
-    elif silence is not None:
-        notes.append(
-            "Silence is information here: put the agent into bl.Inbox(agent, deadline=W, "
-            f"default={silence:g}, hold=True) with a deadline W that nearly all successes keep. "
-            "hold=True hands every outcome over at its deadline, so that successes that come early "
-            "do not mislead. Forgotten failures make every learner prefer what reports least."
-        )
-    return tuple(notes)
+    about = {
+        "The anytime step size stops counting episodes that are overdue. To the bound, each of "
+        "them adds at most H, and H (H + 1) / 2 more if it reports after all.": anytime and full,
+        "The bound is for runs in which no episode becomes overdue: the anytime step size stops "
+        "counting those.": anytime and not full,
+        "The paper states this bound for its own phases, Doubling(literal=True), which start anew "
+        "every time and count lost feedback for ever. For the phases here, which stop counting "
+        "episodes that are overdue, it is not proved.": totals is None and wrapper is not None,
+        "That feedback keeps its order does not help under bandit feedback: an episode is weighted "
+        "with the counts of its start, and what was missing then stays "
+        "missing.": in_order and late and not full,
+        "Feedback that keeps its order needs no explicit exploration and no skipping, and the "
+        "bound is that of paths that come at once. This holds only while nothing "
+        "overtakes.": in_order and late and full,
+        **notes,
+        "belated.wrappers.Lazy(agent, alpha) plans less often, with a bound for random "
+        "delays.": optimistic,
+        "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
+        "sqrt(8 D ln A) in expectation, and needs neither K nor "
+        "D.": arms and not stochastic and problem.states == 1,
+        f"{dapo}UOBREPS, whose form for delays is a reconstruction with an unproved bound, smaller "
+        "in H, learned faster.": later and unknown,
+        f"{dapo}DelayedFTRL has a rate that is smaller in H, and learned faster with its tuning "
+        "for practice, which has no bound.": later and not unknown,
+    }
+    return _advice(make, f"{reason}. {bound}.", about)
 
 
 def _one_step(problem: Problem, silence: float, changes: bool, seed: int) -> Advice:
     """The agent for a table of one step where silence says something."""
-    make = partial(TableSampler, problem, silence=silence, changes=changes, seed=seed)
     reason = (
         f"It learns from what should have come by now: an episode that does not report costs "
         f"{silence:g} in the end. Delays are estimated from the reports. It is the learner for "
         "decisions with features, and a state is a feature; it has no regret bound."
     )
-    notes: tuple[str, ...] = (
+    notes = {
         "Silence is information here, and needs no deadline: do not forget what has not reported, "
-        "and call observe([]) when nothing has come, because ages run to the last observe.",
+        "and call observe([]) when nothing has come, because ages run to the last observe.": True,
         "If failures report too, leave silence out: then the planner learns, which needs nothing "
-        "to be concluded from silence.",
-        "A change that is faster than several delays cannot be followed.",
-    )
-    if changes:
-        stays = 'If nothing changes over time, costs="stochastic" keeps all episodes and tests for '
-        notes = (*notes, f"{stays}no change.")
-    return Advice("TableSampler", repr(make()), reason, notes, make)
+        "to be concluded from silence.": True,
+        "A change that is faster than several delays cannot be followed.": True,
+        'If nothing changes over time, costs="stochastic" keeps all episodes and tests for no '
+        "change.": changes,
+    }
+    given: dict[str, Any] = {"silence": silence, "changes": changes, "seed": seed}
+    return _advice(partial(TableSampler, problem, **given), reason, notes)
