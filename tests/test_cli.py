@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from belated import cli
 from belated.lab import EXPERIMENTS, Results, store
@@ -211,7 +210,7 @@ def test_nothing_of_a_table_is_cut(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "a-rather-long-name-of-an-agent"
     Path("odd.toml").write_text(ODD.replace("seeds = 1", "seeds = 2").replace("OPPO [known]", name))
-    monkeypatch.setattr("belated.cli.out", Console(markup=False, emoji=False, width=50))
+    monkeypatch.setenv("COLUMNS", "50")
     _, text, _ = call(capsys, "run", "odd.toml", "--jobs", "1", "--out", "one")
     for word in ("agent", "episode", "tenth", "regret", name):
         assert word in text
@@ -288,9 +287,10 @@ def test_without_the_packages_one_line_says_what_to_install(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
-        "belated needs cyclopts: pip install 'belated[lab]', or 'belated[serve]'\n"
+        "belated needs cyclopts: pip install 'belated[lab]' for experiments, 'belated[serve]' for "
+        "the service\n"
     )
 
 

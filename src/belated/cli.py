@@ -8,18 +8,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
-from rich.table import Table
 
 from belated.core import checks
-from belated.interrupts import deferred
 from belated.service.commands import COMMANDS, Whole
 
 app = App(
@@ -33,29 +34,14 @@ for command in COMMANDS:
     app.command(command, group="The learner service")
 
 
-class _PlainConsole(Console):
-    """A console that prints names literally: without markup and without escape characters."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, **options)
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print texts in one piece and one colour; the terminal breaks long lines."""
-        if all(isinstance(item, str) for item in objects):
-            objects = tuple(map(_printable, objects))
-            options = {"highlight": False, "soft_wrap": True, **options}
-        super().print(*objects, **options)
-
-
-def _printable(text: str) -> str:
-    """The text with control characters, such as ESC, written out."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+def _say(text: object, style: str = "", *, error: bool = False) -> None:
+    """Print a text literally: without markup, and with control characters, such as ESC, escaped."""
+    shown = "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
+        for c in str(text)
     )
-
-
-out = _PlainConsole()
-err = _PlainConsole(stderr=True)
+    console = Console(stderr=error, markup=False, emoji=False, highlight=False)
+    console.print(shown, style=style, soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,12 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{' '.join(str(error).split())} (see belated --help)")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("belated"):
-            raise
-        serves = given[0] in [command.__name__ for command in COMMANDS]
-        room, extra = ("the service", "serve") if serves else ("the lab", "lab")
-        return _complain(f"{room} needs {error.name}: pip install 'belated[{extra}]'")
     except ValueError as error:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         if not Path(frame.f_code.co_filename).is_relative_to(Path(__file__).parent):
@@ -93,19 +73,18 @@ def _results(directory: Path, *experiment: Any) -> Any:
 
 
 def _complain(message: str) -> int:
-    err.print(f"belated: {message}", style="red")
+    _say(f"belated: {message}", "red", error=True)
     return 2
 
 
 @app.command(name="list")
 def list_() -> None:
     """List the experiments that can be run by name."""
-    table = Table("name", "what it is", "runs", box=None, pad_edge=False)
+    _say(f"{'name':<20}{'runs':>6}  what it is")
     for name in _lab("toml").EXPERIMENTS:
         experiment = _lab("toml").named(name)
-        table.add_row(name, _printable(experiment.title), str(len(experiment.tasks())))
-    out.print(table)
-    out.print(
+        _say(f"{name:<20}{len(experiment.tasks()):>6}  {experiment.title}")
+    _say(
         "\nbelated run NAME runs one; belated show NAME > my.toml gives a copy to change. "
         "In a checkout there are suites too: belated run benchmarks.suite:suite."
     )
@@ -140,28 +119,26 @@ def run(
         out_dir: Directory for the results; out/NAME by default.
         only: An agent to run now, leaving the others for another time; may be given again.
     """
-    with deferred():
-        execute, cores = _lab("run").execute, import_module("joblib").cpu_count()
     found, source = _find(experiment)
     given = {"seeds": seeds, "first_seed": first_seed, "episodes": episodes}
     changes: dict[str, Any] = {key: n for key, n in given.items() if n is not None}
     if not source and (set(changes) - {"seeds"} or case is not None):
         changes |= {"title": "", "about": ""}  # the words are about the experiment as it is named
-    elif not source and (seeds or found.seeds) < found.seeds:
-        changes["about"] = ""  # it may be a conclusion from more seeds
+    elif not source and changes:
+        changes["about"] = ""  # it may be a conclusion from other seeds
     chosen = _changed(found, changes, case)
     directory = out_dir or Path("out") / _lab("sweep").slug(chosen.name)
     if jobs is None:
-        jobs = 1 if engine == "here" else cores
-    before, done, failed = execute(
+        jobs = 1 if engine == "here" else import_module("joblib").cpu_count()
+    before, done, failed = _lab("run").execute(
         chosen, directory, jobs=jobs, engine=engine, source=source, only=only
     )
     for outcome in failed:
-        err.print(f"failed: {outcome.task.name}: {outcome.reason}", style="red")
+        _say(f"failed: {outcome.task.name}: {outcome.reason}", "red", error=True)
     if before:
-        out.print(f"Finished before: {_runs(before)}.")
+        _say(f"Finished before: {_runs(before)}.")
     if failed:
-        err.print(f"Failed: {_runs(len(failed))}; see {directory / 'failed'}.")
+        _say(f"Failed: {_runs(len(failed))}; see {directory / 'failed'}.", error=True)
         if before + done == 0:
             return 1
     results = _results(directory, chosen)
@@ -172,55 +149,45 @@ def run(
         if chosen.against in dict(chosen.sweep):
             shown.append(results.table("costs"))
     for table in shown:
-        _print(table)
+        _say(f"{table}\n")
     if chosen.select is not None:
-        out.print(_lab("sweep").sentence(chosen))
+        _say(_lab("sweep").sentence(chosen))
     for warning in results.warnings:
-        out.print(warning, style="bold red")
+        _say(warning, "bold red")
     _lab("plot").save(directory, drawings, ("png", "svg"))
     _lab("report").write(results, drawings)
-    out.print(f"figures: {directory / 'figures'}")
-    out.print(f"report: {directory / 'report.html'}")
+    _say(f"figures: {directory / 'figures'}\nreport: {directory / 'report.html'}")
     return 1 if failed else 0
 
 
-@Parameter(name="*")
-@dataclasses.dataclass(frozen=True)
-class FigureOptions:
-    """How figures are drawn, and in which formats."""
-
-    width: Annotated[
-        str | None, Parameter(help="column (3.4 inches), page (7 inches) or a number of inches.")
-    ] = None
-    no_title: Annotated[bool, Parameter(negative=(), help="Leave titles out, for papers.")] = False
-    block: Annotated[
-        Whole | None, Parameter(help="Curves over time show means of so many episodes.")
-    ] = None
-    on: Annotated[str, Parameter(help="Costs: means (over their noise), or as drawn.")] = "means"
-    regret: Annotated[
-        str | None, Parameter(help="hindsight, means, dynamic or 'so far', see docs/sweeps.md.")
-    ] = None
-    form: Annotated[
-        str, Parameter(name="--format", help="png, svg or pdf, or several: png,svg,pdf.")
-    ] = "png,svg"
-
-
-LOOK = FigureOptions()
-
-
 @app.command(name="plot")
-def plot_(directory: Path, /, *, look: FigureOptions = LOOK) -> None:
+def plot_(
+    directory: Path,
+    /,
+    *,
+    width: str | None = None,
+    no_title: Annotated[bool, Parameter(negative=())] = False,
+    block: Whole | None = None,
+    on: str = "means",
+    regret: str | None = None,
+    form: Annotated[str, Parameter(name="--format")] = "png,svg",
+) -> None:
     """Draw the figures of a directory of results again.
 
     Args:
         directory: Where `belated run` put the results.
-        look: How figures are drawn.
+        width: column (3.4 inches), page (7 inches) or a number of inches.
+        no_title: Leave titles out, for papers.
+        block: Curves over time show means of so many episodes.
+        on: Costs: means (over their noise), or drawn (as they were).
+        regret: hindsight, means, dynamic or 'so far', see docs/sweeps.md.
+        form: png, svg or pdf, or several: png,svg,pdf.
     """
     plot = _lab("plot")
-    forms = [checks.choice("--format", form.strip(), plot.FORMS) for form in look.form.split(",")]
-    given = plot.Look(look.width, not look.no_title, look.block, look.on, look.regret)
-    for path in plot.save(directory, plot.draw(_results(directory), given), forms):
-        out.print(str(path))
+    forms = [checks.choice("--format", one.strip(), plot.FORMS) for one in form.split(",")]
+    look = plot.Look(width, not no_title, block, on, regret)
+    for path in plot.save(directory, plot.draw(_results(directory), look), forms):
+        _say(path)
 
 
 @app.command(name="report")
@@ -230,7 +197,7 @@ def report_(directory: Path, /) -> None:
     Args:
         directory: Where `belated run` put the results.
     """
-    out.print(str(_results(directory).report()))
+    _say(_results(directory).report())
 
 
 @app.command(name="table")
@@ -272,17 +239,13 @@ def kinds_(name: str | None = None, /) -> None:
     found = list(import_module("belated.config.listing").all_kinds())
     if name is not None:
         checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
-    before = ""
-    for section, kind, about, parameters in found:
-        if name not in (None, kind):
-            continue
-        if section != before:
-            out.print(f"\n{section}" if name is None else section, style="bold")
-        before = section
-        given = ", ".join(parameters) or "no parameters"
-        out.print(f"  {kind}: {given}")
-        for line in about.splitlines()[: 1 if name is None else None]:
-            out.print(f"      {line}" if line else "")
+    chosen = [one for one in found if name in (None, one[1])]
+    for section, kinds in groupby(chosen, key=itemgetter(0)):
+        _say(f"\n{section}" if name is None else section, "bold")
+        for _, kind, about, parameters in kinds:
+            _say(f"  {kind}: {', '.join(parameters) or 'no parameters'}")
+            shown = about.splitlines()[0] if name is None else about
+            _say(textwrap.indent(shown, " " * 6))
 
 
 @app.command
@@ -310,26 +273,18 @@ def _changed(experiment: Any, changes: dict[str, Any], cases: Sequence[str] | No
         names = [case.name for case in experiment.cases]
         kept = [checks.choice("--case", name, names) for name in cases]
         changes["cases"] = tuple(case for case in experiment.cases if case.name in kept)
-        agents = []
-        for one in experiment.agents:
-            own = None if one.cases is None else tuple(c for c in one.cases if c in kept)
-            if own is None or own:
-                agents.append(dataclasses.replace(one, cases=own))
-        changes["agents"] = tuple(agents)
+        changes["agents"] = tuple(
+            dataclasses.replace(one, cases=one.cases and tuple(c for c in one.cases if c in kept))
+            for one in experiment.agents
+            if one.cases is None or set(one.cases) & set(kept)
+        )
         if len(changes["cases"]) < 2 and experiment.against in ("episodes", "total_delay", "score"):
             changes["against"] = None  # there is nothing to compare over
-    own_episodes = [case for case in experiment.cases if case.episodes is not None]
-    if "episodes" in changes and own_episodes:
-        first = own_episodes[0]
+    if "episodes" in changes and any(case.episodes for case in experiment.cases):
         raise ValueError(
-            f"--episodes must be left out if cases have their own, got {changes['episodes']} for "
-            f"{experiment.name} with episodes = {first.episodes} in {first.name!r}"
+            f"--episodes must be left out if cases have their own, got {changes['episodes']}"
         )
     return dataclasses.replace(experiment, **changes)
-
-
-def _print(table: Any) -> None:
-    out.print(f"{table}\n", crop=False)
 
 
 def _runs(number: int) -> str:
