@@ -29,27 +29,10 @@ RIVALS = {
 }
 """Agents that are not at the top of the package: those that `recommend` makes."""
 
-PARTS = {
-    "Averaged": "tabular.parts.costs",
-    "Bonus": "tabular.parts.transitions",
-    "Confidence": "tabular.parts.transitions",
-    "FewVisits": "tabular.parts.explore",
-    "RegretMatching": "tabular.parts.regret_matching",
-    "Revealed": "tabular.parts.costs",
-    "Softmax": "tabular.parts.update",
-    "Weighted": "tabular.parts.costs",
-}
+PARTS = "Averaged Bonus Confidence FewVisits RegretMatching Revealed Softmax Weighted"
 """Parts of `DelayedOPPO`, public as `belated.parts`."""
 
-WRAPPERS = {
-    "Bold": "core.wrappers.parallel",
-    "Doubling": "tabular.doubling",
-    "Lazy": "tabular.lazy",
-    "Locked": "core.wrappers.locked",
-    "Parallel": "core.wrappers.parallel",
-    "Pipeline": "core.wrappers.pipeline",
-    "Skipping": "core.wrappers.skipping",
-}
+WRAPPERS = "Bold Doubling Lazy Locked Parallel Pipeline Skipping"
 """Wrappers around agents, public as `belated.wrappers`."""
 
 DATA = {
@@ -67,9 +50,9 @@ DATA = {
 SAVED = {
     **AGENTS,
     **RIVALS,
-    **PARTS,
-    **WRAPPERS,
     **DATA,
+    **dict.fromkeys(PARTS.split(), "parts"),
+    **dict.fromkeys(WRAPPERS.split(), "wrappers"),
     "Copying": "core.wrappers.parallel",
     "DoublingFTRL": "tabular.oreps.doubling",
     "Known": "linear.model",

@@ -57,10 +57,9 @@ class TableSampler(Learner[bool]):
         if problem.horizon != 1:
             raise ValueError(f"problem must have horizon = 1, got {problem.horizon}")
         self.silence = checks.real("silence", silence, 0.0, 1.0)
-        states, choice = problem.states, Choice(problem.actions, None)
-        self._rows: Floats | None = None
-        if states > 1:
-            choice, self._rows = Choice(problem.actions, states), np.eye(states)
+        several = problem.states > 1
+        self._rows = np.eye(problem.states) if several else None
+        choice = Choice(problem.actions, problem.states if several else None)
         given: dict[str, Any] = {"changes": changes, "floor": floor, "seed": seed}
         sampler = LinearSampler(choice, silence=-self.silence, **given)
         self.seed = sampler.seed

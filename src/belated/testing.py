@@ -132,21 +132,15 @@ def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
     def delay() -> int:
         return NEVER if rng.random() < 0.2 else int(rng.integers(0, 7))
 
-    def steps(make: Callable[[], Step]) -> list[Step]:
-        return [make() for _ in range(episodes)]
-
-    def together(**more: bool) -> Step:
-        d = delay()
-        return Step(d, d, **more)
-
-    return [
-        steps(lambda: Step(0, 0)),
-        steps(together),
-        steps(lambda: Step(0, delay())),
-        steps(lambda: together(pause=bool(rng.random() < 0.5))),
-        steps(lambda: Step(delay(), delay(), bool(rng.random() < 0.7), bool(rng.random() < 0.1))),
-        steps(lambda: Step(NEVER, NEVER)),
+    makers: list[Callable[[], Step]] = [
+        lambda: Step(0, 0),
+        lambda: Step(d := delay(), d),
+        lambda: Step(0, delay()),
+        lambda: Step(d := delay(), d, rng.random() < 0.5),
+        lambda: Step(delay(), delay(), rng.random() < 0.7, rng.random() < 0.1),
+        lambda: Step(NEVER, NEVER),
     ]
+    return [[make() for _ in range(episodes)] for make in makers]
 
 
 def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
@@ -220,9 +214,8 @@ def nothing_stays_open(make: MakeAgent, trial: Any, rng: np.random.Generator) ->
     """
     agent = make()
     drive(trial, agent, [Step(1, 0), Step(0, NEVER), Step(0, 0)] * 4, int(rng.integers(1000)))
-    for k in range(12):
-        if k % 3 == 1 or not agent.problem.one_outcome:  # half of its feedback, or more to come
-            agent.forget(k)
+    for number in agent.open_episodes():  # half of its feedback has come, or more may come
+        agent.forget(number)
     for _ in range(8):  # feedback that a pipeline holds back is used by now
         agent.begin_episode()
         agent.forget(agent.begun - 1)
