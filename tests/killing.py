@@ -3,9 +3,11 @@
 import asyncio
 import json
 
+import httpx
+
 from belated.client import AsyncClient, ServiceError
 from limits import LIMIT
-from serving import ROBOT, SHOP, same_from_snapshot_and_rows
+from serving import ROBOT, SHOP, TLS, same_from_snapshot_and_rows
 
 MAIL = {"name": "mail", "actions": ["plain", "question"], "features": 2, "holdout": 0.1}
 LEARNERS = [SHOP, ROBOT, MAIL]
@@ -23,7 +25,7 @@ class Load:
         connect: gives the transport of a client; None stands for the usual one.
     """
 
-    def __init__(self, rng, patience=0.0, connect=lambda: None, workers=8):
+    def __init__(self, rng, patience=0.0, connect=None, workers=8):
         self.begun = {}  # (learner, key): episode
         self.asked = {}  # (learner, key): features
         self.decided = {}  # (learner, episode, step): (state, action)
@@ -32,7 +34,7 @@ class Load:
         self._keys = 0
         self._rng = rng
         self._patience = patience
-        self._connect = connect
+        self._connect = connect or (lambda: httpx.AsyncHTTPTransport(verify=TLS))
         self._working = False
         self._count = workers
         self._workers = []

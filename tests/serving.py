@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import json
+import multiprocessing
+import os
 import re
 import signal
 import subprocess
@@ -19,11 +21,13 @@ import uvicorn
 
 from belated.core.tree import freeze
 from belated.service.config import from_table
-from belated.service.run import application, opener
+from belated.service.run import application, opener, serve
 from belated.service.runner import restore, wanted
 from belated.service.tables import Taken
 from limits import FULL, LIMIT, until
 
+TLS = httpx.create_ssl_context()
+"""For clients of tests: one of its own takes a client longer than all of its requests."""
 SHOP = {
     "name": "shop",
     "problem": {"states": 1, "actions": 3, "horizon": 1},
@@ -51,11 +55,14 @@ class Server:
         path.write_text(tomli_w.dumps(table))
         self.log = open(Path(directory) / "server.log", "a+")  # noqa: SIM115 - closed by stop
         place = self.log.tell()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "belated", "serve", str(path)],
-            stdout=self.log, stderr=subprocess.STDOUT, cwd=directory, **options,
-        )  # fmt: skip
+        self.process = self._started(path, **options)
         self.url = self._address(place)
+
+    def _started(self, path, **options):
+        return subprocess.Popen(
+            [sys.executable, "-m", "belated", "serve", str(path)],
+            stdout=self.log, stderr=subprocess.STDOUT, cwd=path.parent, **options,
+        )  # fmt: skip
 
     def _address(self, place):
         def told():
@@ -69,7 +76,7 @@ class Server:
         def answers():
             assert self.process.poll() is None, Path(self.log.name).read_text()
             with suppress(httpx.TransportError):
-                return httpx.get(f"{self.url}/readyz", timeout=LIMIT).status_code == 200
+                return httpx.get(f"{self.url}/readyz", timeout=LIMIT, verify=TLS).status_code == 200
 
         until(answers, "the server did not become ready")
         return self
@@ -83,6 +90,28 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(LIMIT)
         self.log.close()
+
+
+class Forked(Server):
+    """A server that is forked from a process with everything compiled, so that it starts fast."""
+
+    def _started(self, path):
+        forks = multiprocessing.get_context("forkserver")
+        forks.set_forkserver_preload(["rehearsed"])
+        process = forks.Process(target=_serve, args=(path, self.log.name))
+        process.start()
+        process.poll = lambda: process.exitcode
+        process.wait = process.join
+        process.send_signal = lambda number: os.kill(process.pid, number)
+        return process
+
+
+def _serve(path, log):
+    written = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(written, stream)
+    os.chdir(path.parent)
+    sys.exit(serve(path))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from belated.service.decider import BLOCK, Decider, Holder, opened
 from belated.service.run import opener
 from belated.service.tables import StorageError
 from limits import LIMIT, until
-from serving import InProcess, Server, config, full, same_from_snapshot_and_rows
+from serving import TLS, Forked, InProcess, config, full, same_from_snapshot_and_rows
 
 pytestmark = pytest.mark.slow
 MAIL = {"name": "mail", "actions": ["plain", "question", "video"], "features": 2, "holdout": 0.1}
@@ -376,7 +376,7 @@ class Load:
             with self._mutex:
                 url = self._servers[self._rng.integers(len(self._servers))].url
             with suppress(httpx.TransportError):
-                told = httpx.post(f"{url}{BASE}/{path}", json=body, timeout=10.0)
+                told = httpx.post(f"{url}{BASE}/{path}", json=body, timeout=10.0, verify=TLS)
                 if told.status_code not in GONE:
                     return told
             if self._stop.wait(0.05) and self._stop.is_set():
@@ -414,12 +414,12 @@ def killed_in_turn(table, tmp_path, database, size, kills, seed):
     def started(i):
         directory = tmp_path / str(i)
         directory.mkdir(exist_ok=True)
-        return Server(directory, {**table, "limits": {"snapshot": 150}})
+        return Forked(directory, {**table, "limits": {"snapshot": 150}})
 
     def holds(server):
         """Whether a server learns: it alone answers questions about the learner."""
         with suppress(httpx.TransportError):
-            return httpx.get(f"{server.url}{BASE}", timeout=LIMIT).status_code == 200
+            return httpx.get(f"{server.url}{BASE}", timeout=LIMIT, verify=TLS).status_code == 200
 
     servers += [started(i) for i in range(size)]
     for server in servers:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
-from serving import Server, config, full
+from serving import Forked, config, full
 
-KILLS = 100 if full() else 1
+KILLS, SEEDS = (25, range(1, 5)) if full() else (1, [1])
 
 
 async def until_killed(server, load, seconds):
@@ -24,20 +24,21 @@ async def until_killed(server, load, seconds):
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_acknowledged_is_lost_by_kills(tmp_path, seed):
     table = config(tmp_path, learners=LEARNERS, limits={"snapshot": 150})
 
     def read(name, statement):
         with closing(sqlite3.connect(tmp_path / "data" / f"{name}.sqlite")) as db:
             return db.execute(statement).fetchall()
 
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     load, audit = Load(rng), Audit(read)
     for _ in range(KILLS):
-        server = Server(tmp_path, table).ready()
+        server = Forked(tmp_path, table).ready()
         audit.check(load)
         asyncio.run(until_killed(server, load, rng.uniform(0.0, 0.3)))
-    server = Server(tmp_path, table).ready()
+    server = Forked(tmp_path, table).ready()
     asyncio.run(load.check(server.url))
     kept = audit.check(load)
     server.stop()
