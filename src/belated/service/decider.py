@@ -16,7 +16,7 @@ rows are taken: what was acknowledged as taken in time is learned in time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from belated.core.records import Decision
@@ -93,14 +93,6 @@ class Holder(Session):
             self.runner.agent.begun, self.name, self.runner.agent.begun,
         )  # fmt: skip
 
-    def _call(self, what: str, *given: int) -> Any:
-        """Call the agent and note it as a request of its own."""
-        version, self._numbered = self.runner.version, False
-        made = getattr(self.runner.agent, what)(*given)
-        self._note_change(what, given, version)
-        self._numbered = False
-        return made
-
     def catch_up(self, *, every: bool = False) -> int:
         """See `Session`: reserve the numbers that are leased, and take the rows of deciders."""
         self.now = max(self.now, self.clock())
@@ -108,7 +100,7 @@ class Holder(Session):
             "SELECT leased FROM learners WHERE learner = ? FOR SHARE", self.name
         )  # so that nobody leases before the commit
         if leased > self.runner.agent.begun:
-            self._call("reserve", leased)
+            self.call("reserve", end=leased)
             self.shared = True
         room = every or self.runner.waiting < self.limits.waiting
         return self._take_rows() if self.shared and room else 0
@@ -116,13 +108,12 @@ class Holder(Session):
     def _take_rows(self) -> int:
         """Give the rows of deciders a number, and repeat what they did."""
         name, db = self.name, self.db
-        self._numbered = False
-        seq = self._upcoming
+        seq = self.runner.seq + 1
         begun = len(db.all(TAKE_BEGUN, name, seq, name))
         heard = len(db.all(TAKE_OUTCOMES, name, seq, name))
         if begun or heard:
-            self._number()
-            self._numbered = False
+            self.runner.seq = seq
+            self._next_request()
             for _, rows in requests(db, name, seq - 1, seq):
                 self.runner.take(rows)
             self._open += begun
@@ -137,9 +128,9 @@ class Holder(Session):
             pass
         return found
 
-    def change(self, wanted: Callable[[], dict[str, Any]]) -> None:
+    def change(self, what: str, **given: Any) -> None:
         """See `Session`: no decision after the answer is made from an older model."""
-        super().change(wanted)
+        super().change(what, **given)
         if self.shared or self._published[0]:
             self._publish()
 
@@ -157,7 +148,7 @@ class Holder(Session):
         return self.runner.seq, self.runner.version
 
     def _publish(self) -> None:
-        content, name = self._call("model").to_bytes(), self.name
+        content, name = self.call("model").to_bytes(), self.name
         self.db.all(
             "INSERT INTO models VALUES (?, ?, ?, ?)", name, self.runner.seq, self.now, content
         )
@@ -193,7 +184,7 @@ class Holder(Session):
                 here = "WHERE learner = ? AND number >= ? AND number < ?"
                 new = f"SELECT 1 FROM episodes {here} AND seq IS NULL LIMIT 1"
                 if not db.all(new, name, first, past):
-                    self._call("release", first, past)
+                    self.call("release", first=first, end=past)
                     db.all("DELETE FROM leases WHERE learner = ? AND first = ?", name, first)
             self.shared = bool(db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", name))
 
@@ -240,10 +231,10 @@ class Decider(Session):
     _lock = Holder._lock
 
     def _restored(self) -> AgentRunner:
-        fresh, found = as_made(self.db, self.config)
-        if not found:
+        found = as_made(self.db, self.config)
+        if found is None:
             raise self.db.taken or StorageError("the learner is being made")
-        published: Any = PublishedAgent(fresh)
+        published: Any = PublishedAgent(found[0])
         return AgentRunner(published)
 
     def _prepare(self) -> None:
@@ -311,11 +302,7 @@ class Decider(Session):
 
     def expire(self) -> None:
         """Begin a request: read the clock; the process that learns closes episodes."""
-        self.now = max(self.now, self.clock())
-
-    @property
-    def _upcoming(self) -> Any:
-        return None
+        self.now, self._seq = max(self.now, self.clock()), None
 
     def _begun(self, first: int, more: int) -> None:
         """The process that learns notes what has begun."""

@@ -55,10 +55,8 @@ NO_EVENT = "event"
 WINDOW = 5_000
 """The number of requests whose rows are read at once."""
 OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
-ELSEWHERE = ("reserve", "release", "model")
-"""Calls for an agent whose decisions are made in several processes; see `decider`."""
 Rows = dict[str, list[tuple[Any, ...]]]
-"""The rows of one request by what they tell: begun, outcomes, expired, changes."""
+"""The rows of one request by what they tell: begun, changes, closed, outcomes."""
 
 
 class OutcomeRow(NamedTuple):
@@ -124,42 +122,20 @@ class AgentRunner:
         made: Decision = self._decide(observation, among=among, now=now)
         return made
 
-    def change(self, body: Mapping[str, Any]) -> None:
-        """Change actions or settings; `ValueError`, and no change, if that is impossible."""
-        agent, actions, retire, settings = self.agent, *map(body.get, NO_CHANGE)
-        wanted = {"add_action": actions, "retire": retire, "change": actions or settings or None}
-        missing = [n for n, asked in wanted.items() if asked is not None and not hasattr(agent, n)]
-        if missing:
+    def call(self, what: str, given: Mapping[str, Any]) -> Any:
+        """Call a method of the agent now; `ValueError`, and no change, if that is impossible."""
+        if not hasattr(self.agent, what):
             raise ValueError(
-                f"{type(agent).__name__} has no {missing[0]}; linear_sampler and agents of your "
-                "own with add_action, retire and change can add and retire actions"
+                f"{type(self.agent).__name__} has no {what}; linear_sampler and agents of your own "
+                "with add_action, retire and change can add and retire actions"
             )
-        if actions is not None:
-            agent.problem.with_actions(actions)  # raises an error before anything has changed
-            names = actions if isinstance(actions, list) else [None] * actions
-            for added in names[agent.problem.actions :]:
-                agent.add_action(added)
-            if isinstance(actions, list):
-                agent.change(names=actions)
-        if retire is not None:
-            agent.retire(retire)
-        if settings:
-            agent.change(**settings)
+        return getattr(self.agent, what)(**given)
 
-    def expire(self, number: int, default: OutcomeRow | None) -> None:
-        """Queue the default of an episode past its deadline, if any, and forget the episode."""
+    def close(self, number: int, default: OutcomeRow | None = None) -> None:
+        """Queue the default of an episode, if any, and that nothing else is taken of it."""
         if default is not None:
             self._calls.append(partial(self._observe, [self._record(default)]))
-        self.forget(number)
-
-    def forget(self, number: int) -> None:
-        """Queue that an episode will not report."""
         self._calls.append(partial(self._forget, number))
-
-    def tell_time(self, at: float) -> None:
-        """Queue that nothing has arrived until now."""
-        if self._dated:
-            self._calls.append(partial(self.agent.observe, [], now=at))
 
     def observe(self, rows: Iterable[OutcomeRow]) -> None:
         """Queue what the outcomes of one request report, unless another process is to learn it."""
@@ -229,23 +205,14 @@ class AgentRunner:
                 observation, _, *made = decision
                 note = partial(self.agent.note, number, json.loads(observation), *made, at)
                 self._calls.append(note)
-        for what, body, version, _ in rows["changes"]:
-            if what == "change":
-                self.learn_up_to(version)
-                self.change(json.loads(body))
-            elif what in ELSEWHERE:
-                self.learn_up_to(version)
-                getattr(self.agent, what)(*json.loads(body))
+        for what, body, version in rows["changes"]:
+            self.learn_up_to(version)
+            self.call(what, json.loads(body))
         outcomes = [OutcomeRow(*row) for row in rows["outcomes"]]
         defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
-        for (number,) in rows["expired"]:
-            self.expire(number, defaults.get(number))
+        for (number,) in rows["closed"]:
+            self.close(number, defaults.get(number))
         self.observe(outcomes)
-        for what, body, _, at in rows["changes"]:
-            if what == "forget":
-                self.forget(int(body))
-            elif what == "time":
-                self.tell_time(at)
 
     def _begin_again(self, number: int, at: float, policy: str | None, decision: Any) -> None:
         if policy is not None:
@@ -260,8 +227,6 @@ class AgentRunner:
             raise ValueError(f"episode {number} of the tables began as episode {found}")
 
 
-NO_CHANGE: dict[str, Any] = {"actions": None, "retire": None, "settings": {}}
-"""A change of an agent that changes nothing: all future actions, one to retire, and settings."""
 STATEMENTS = {
     "begun": (
         "SELECT e.seq, e.number, e.version, e.began, e.policy, e.model, d.observation, d.allowed, "
@@ -273,13 +238,12 @@ STATEMENTS = {
         f"SELECT seq, {OUTCOMES} FROM outcomes "
         "WHERE learner = ? AND seq > ? AND seq <= ? ORDER BY seq, place"
     ),
-    "expired": (
+    "closed": (
         "SELECT ended, number FROM episodes WHERE learner = ? AND ended > ? AND ended <= ? "
-        "AND why IN ('forgotten', 'default', 'expired') ORDER BY ended, number"
+        "AND why <> 'complete' ORDER BY ended, why = 'request', number"
     ),
     "changes": (
-        "SELECT seq, what, body, version, at FROM changes "
-        "WHERE learner = ? AND seq > ? AND seq <= ?"
+        "SELECT seq, what, body, version FROM changes WHERE learner = ? AND seq > ? AND seq <= ?"
     ),
 }
 """The rows of requests; each begins with the number of its request."""
@@ -296,19 +260,14 @@ def requests(db: Any, learner: str, after: int, last: int) -> Iterator[tuple[int
 
 
 def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> AgentRunner:
-    """The learner after its last row.
-
-    The names and the number of the actions, and the settings of the agent that may change, may
-    differ from those with which the learner was made. Raises `StorageError` if anything else
-    differs: the rows are not valid for other terms.
-    """
-    fresh, found = as_made(db, config)
+    """The learner after its last row. snapshots: whether to start from the newest one."""
     learner = config.name
+    first, shortened = as_made(db, config) or (config.fresh(), 0)
     runner = _newest(db, learner) if snapshots else None
     if runner is None:
-        if found and found[0][1]:
+        if shortened:
             raise StorageError("old rows were deleted, so a start needs a whole snapshot")
-        runner = AgentRunner(fresh)
+        runner = AgentRunner(first)
     last, _ = newest(db, learner)
     for seq, rows in requests(db, learner, runner.snapshot, last):
         try:
@@ -324,18 +283,28 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
     return runner
 
 
-def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, list[Any]]:
-    """A fresh agent as it was when the learner was made, and the row of the learner, if any.
+def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int] | None:
+    """The agent with which a learner was made, and the last request whose rows were deleted.
 
-    Raises `StorageError` if the learner was made with other terms.
+    None if the learner was not made yet. Raises `StorageError` if it was made with other terms: the
+    rows are not valid for others. Terms that the row does not have may differ.
     """
-    fresh = config.fresh()
-    found = db.all("SELECT terms, shortened FROM learners WHERE learner = ?", config.name)
-    if found:
-        made = json.loads(found[0][0])
-        fresh = _as_made(fresh, made)
-        _check_same(made, config.terms(fresh))
-    return fresh, found
+    for terms, shortened, content in db.all(
+        "SELECT terms, shortened, agent FROM learners WHERE learner = ?", config.name
+    ):
+        fresh = config.fresh()
+        first: Agent = saving.from_bytes(bytes(content), "a new learner")
+        if _may_change(fresh):
+            _check_actions(first.problem, fresh.problem.actions_listed)
+        now = config.terms(fresh)
+        for name, before in json.loads(terms).items():
+            if not _agrees(before, now.get(name)):
+                raise StorageError(
+                    f"{name} must stay as it was when the learner was made: "
+                    f"{checks.show(before)}, got {checks.show(now.get(name))}; {WAY_OUT}"
+                )
+        return first, shortened
+    return None
 
 
 def newest(db: Tables, learner: str) -> tuple[int, float]:
@@ -344,52 +313,25 @@ def newest(db: Tables, learner: str) -> tuple[int, float]:
     return max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
 
 
-def _as_made(agent: Agent, made: dict[str, Any]) -> Agent:
-    """A fresh agent of the time when the learner was made, where it may differ."""
-    if not hasattr(agent, "change") or agent.begun:
-        return agent
-    given: dict[str, Any] = agent.configuration()  # type: ignore[attr-defined]
-    given |= {name: made["agent"][name] for name in SETTINGS if name in made["agent"]}
-    problem = given["problem"]
-    listed = made.get("problem", {}).get("actions")
+def lasting(terms: Any, agent: Agent) -> Any:
+    """The terms without what may change while the agent learns: its actions and some settings."""
+    if not isinstance(terms, dict) or not _may_change(agent):
+        return terms
+    kept = {name: lasting(value, agent) for name, value in terms.items()}
+    return {name: kept[name] for name in kept if name not in ("actions", *SETTINGS)}
+
+
+def _may_change(agent: Agent) -> bool:
+    return hasattr(agent, "change") and not agent.begun
+
+
+def _check_actions(problem: Any, listed: Any) -> None:
+    """Check that the actions of a problem may become these."""
     try:
-        if listed is not None and listed != problem.actions_listed:
-            given["problem"] = type(problem)(listed, problem.features)
-            given["problem"].with_actions(problem.actions_listed)
-        return type(agent)(**given)
-    except (ValueError, TypeError) as error:
-        raise StorageError(f"{error}; {WAY_OUT}") from None
-
-
-def wanted(agent: Any, given: Any) -> dict[str, Any] | None:
-    """The change from the current learner to the configured one; None if there is none.
-
-    Actions that a request has added stay, whether or not the configuration lists them.
-    """
-    if not hasattr(given, "change") or given.begun:
-        return None
-    settings = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
-    before, listed = agent.problem.actions_listed, given.problem.actions_listed
-    if isinstance(before, list) and isinstance(listed, list):
-        listed = [*listed, *before[len(listed) :]]
-    elif isinstance(before, int) and isinstance(listed, int):
-        listed = max(before, listed)
-    if listed == before:
-        return {**NO_CHANGE, "settings": settings} if settings else None
-    try:
-        agent.problem.with_actions(listed)
+        if listed != problem.actions_listed:
+            problem.with_actions(listed)
     except ValueError as error:
         raise StorageError(f"{error}; {WAY_OUT}") from None
-    return {**NO_CHANGE, "actions": listed, "settings": settings}
-
-
-def _check_same(made: dict[str, Any], now: dict[str, Any]) -> None:
-    for name, before in made.items():
-        if not _agrees(before, now.get(name)):
-            raise StorageError(
-                f"{name} must stay as it was when the learner was made: {checks.show(before)}, "
-                f"got {checks.show(now.get(name))}; {WAY_OUT}"
-            )
 
 
 def _agrees(before: Any, now: Any) -> bool:
@@ -397,6 +339,29 @@ def _agrees(before: Any, now: Any) -> bool:
     if isinstance(before, dict) and isinstance(now, dict):
         return all(name in now and _agrees(value, now[name]) for name, value in before.items())
     return bool(before == now)
+
+
+def wanted(agent: Any, given: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The calls that make the current learner the configured one.
+
+    Actions that a request has added stay, whether or not the configuration lists them.
+    """
+    if not _may_change(given):
+        return []
+    before, listed = agent.problem.actions_listed, given.problem.actions_listed
+    if isinstance(before, list) and isinstance(listed, list):
+        listed = [*listed, *before[len(listed) :]]
+    elif isinstance(before, int) and isinstance(listed, int):
+        listed = max(before, listed)
+    change = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
+    added: list[str | None] = []
+    if listed != before:
+        _check_actions(agent.problem, listed)
+        names = listed if isinstance(listed, list) else [None] * listed
+        added = names[agent.problem.actions :]
+        change |= {"names": listed} if isinstance(listed, list) else {}
+    calls = [("add_action", {"name": name}) for name in added]
+    return [*calls, *([("change", change)] if change else [])]
 
 
 def _newest(db: Tables, learner: str) -> AgentRunner | None:

@@ -27,12 +27,12 @@ from belated.linear.reward import Reward
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import (
     DEFAULT,
-    NO_CHANGE,
     NO_EVENT,
     OUTCOMES,
     AgentRunner,
     OutcomeRow,
     digest,
+    lasting,
     newest,
     restore,
     wanted,
@@ -169,7 +169,7 @@ class Session:
         self.clock = Clock(self.now)
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
-        self._numbered = False
+        self._seq: Any = self.runner.seq + 1
         self.limits = limits
         self._rng = np.random.default_rng()
         with db.transaction():
@@ -183,19 +183,18 @@ class Session:
         """Write what a new or changed learner needs, and count what is open."""
         db, name, given = self.db, self.name, self.config.fresh()
         if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
-            terms = _dumped(self.config.terms(given))
-            db.all("INSERT INTO learners VALUES (?, ?, ?, 0, 0)", name, terms, self.clock())
+            terms = _dumped(lasting(self.config.terms(given), given))
+            told = (name, terms, self.clock(), saving.to_bytes(given))
+            db.all("INSERT INTO learners VALUES (?, ?, ?, ?, 0, 0)", *told)
         (self._open,) = db.all(
             "SELECT count(*) FROM episodes "
             "WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL",
             name,
         )[0]
         self._oldest = self._first_open()
-        change = wanted(self.runner.agent, given)
-        if change is not None:
+        for what, body in wanted(self.runner.agent, given):
             self.now = max(self.now, self.clock())
-            self.runner.change(change)
-            self._note_change("change", change, self.runner.version)
+            self.call(what, **body)
 
     @property
     def problem(self) -> Any:
@@ -223,27 +222,27 @@ class Session:
     def expire(self) -> None:
         """Begin a request: read the clock, and close the episodes past deadline and grace."""
         self.now = max(self.now, self.clock())
-        self._numbered = False
+        self._next_request()
         self._expire()
 
-    def _number(self) -> Any:
-        """The number of the current request, which changes something."""
-        self.runner.seq, self._numbered = self._upcoming, True
-        return self.runner.seq
+    def _next_request(self) -> None:
+        """Give the rows that follow the next number; it counts once there is such a row."""
+        self._seq = self.runner.seq + 1
 
-    @property
-    def _upcoming(self) -> Any:
-        """The number that the current request has, or gets if it changes something."""
-        return self.runner.seq + (not self._numbered)
+    def call(self, what: str, **given: Any) -> Any:
+        """Call a method of the agent, as a request of its own."""
+        self._next_request()
+        version, made = self.runner.version, self.runner.call(what, given)
+        self._insert("changes", (self._seq, what, _dumped(given), version, self.now))
+        self._next_request()
+        return made
 
     def _insert(self, table: str, *rows: Sequence[Any]) -> int:
         """Write rows of a table, all values but the name of the learner; returns how many."""
         self.runner.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
+        self.runner.seq = self._seq
         values = [(self.name, *row) for row in rows]
         return self.db.many(f"INSERT INTO {table} {INSERT[table]}", values)
-
-    def _note_change(self, what: str, body: Any, version: int) -> None:
-        self._insert("changes", (self._number(), what, _dumped(body), version, self.now))
 
     def _select(self, statement: str, values: Iterable[Any]) -> list[Any]:
         """The rows of a statement with a list of values, as many as a batch may have."""
@@ -300,12 +299,12 @@ class Session:
         if silent is not None:
             state.total = self._amount(silent)
             told = (state.total, None, _dumped(silent.to_json()), self.now, self.now)
-            row = OutcomeRow(number, DEFAULT, *told, DEFAULT, self._number(), 0)
+            row = OutcomeRow(number, DEFAULT, *told, DEFAULT, self._seq, 0)
             self._insert("outcomes", row)
         pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
         why = "forgotten" if pathless or not (row or heard) else "default" if row else "expired"
         self._store(state, why)
-        self.runner.expire(number, row)
+        self.runner.close(number, row)
 
     def _store(self, state: EpisodeState, why: str | None = None) -> None:
         """Write what was reported of an open episode. why: that it is closed, if it is."""
@@ -313,7 +312,8 @@ class Session:
         ended: tuple[Any, Any] = (None, None)
         if state.why is not None:
             self._open -= 1
-            ended = (self.now, self._number())
+            self.runner.seq = self._seq
+            ended = (self.now, self._seq)
         self.db.all(
             "UPDATE episodes SET heard = ?, total = ?, closed = ?, ended = ?, why = ? "
             "WHERE learner = ? AND number = ?",
@@ -373,7 +373,7 @@ class Session:
         number, policy = self.runner.begin()
         mark = digest(policy)
         self._insert("policies", (mark, policy.tobytes()))
-        self._insert("episodes", (number, key, self._number(), version, self.now, mark, None))
+        self._insert("episodes", (number, key, self._seq, version, self.now, mark, None))
         self._begun(number, 1)
         self.count("begun")
         return Done(number, created=True)
@@ -433,11 +433,11 @@ class Session:
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self.expire()
         self._check_open(len(asked))
-        seq, version, now, agent = self._number(), self.runner.version, self.now, self.runner.agent
+        version, now, agent = self.runner.version, self.now, self.runner.agent
         told = (None, getattr(agent, "published", None))
         numbers = self._free(len(asked))
         rows = [
-            (number, one.key, seq, version, now, *told)
+            (number, one.key, self._seq, version, now, *told)
             for number, one in zip(numbers, asked, strict=True)
         ]
         if self._insert("episodes", *rows) < len(rows):
@@ -501,7 +501,6 @@ class Session:
         made = (int(drawn), float(chance))
         self._insert("decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now))
         found.decided[step] = (state, made[0])
-        self._number()
         rows = self._built(found, self.now, "taken", 0)
         self._hear(found, rows)
         self._write([found], rows)
@@ -557,8 +556,8 @@ class Session:
         if rows:
             self._write([states[number] for number in {row.number: 0 for row in rows}], rows)
         elif not given and getattr(self.runner.agent, "reads_delays", False):
-            self._note_change("time", None, self.runner.version)
-            self.runner.tell_time(self.now)
+            self.runner.learn_all()
+            self.call("observe", records=[], now=self.now)
         for outcome in outcomes:
             self.count(outcome.outcome)
             self.counts["late_used"] += outcome.used is True
@@ -632,7 +631,7 @@ class Session:
         """The rows of a record; the last has what the agent gets as its body, if it is complete."""
         before = state.known(used=status != "late")
         facts = record.facts()
-        fixed = (self.now, happened, status, self._upcoming)
+        fixed = (self.now, happened, status, self._seq)
         rows: list[OutcomeRow] = []
         for key, value in facts.items():
             if key not in before:
@@ -668,7 +667,7 @@ class Session:
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         path = Trajectory(state.number, np.array([*states, end]), np.array(actions))
         text, body = path.facts()["path"], _dumped(path.to_json())
-        fixed = (self.now, happened, status, self._upcoming, place)
+        fixed = (self.now, happened, status, self._seq, place)
         return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
 
     def _awaited(self, state: EpisodeState) -> Any:
@@ -701,7 +700,6 @@ class Session:
         """Write outcomes, the decisions of reported paths, and what became of the episodes."""
         if not rows:
             return
-        self._number()
         self._insert("outcomes", *rows)
         by_number = {state.number: state for state in states}
         for row in rows:
@@ -727,8 +725,7 @@ class Session:
         if not state.is_open:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
         self._store(state, "request")
-        self._note_change("forget", episode, self.runner.version)
-        self.runner.forget(episode)
+        self.runner.close(episode)
         self.count("forgotten_by_request")
         return Outcome.of("taken", episode)
 
@@ -742,7 +739,7 @@ class Session:
         if action in self.runner.agent.retired:
             raise Refusal(f"{name} was retired; add it under another name", "action")
         if not known:
-            self.change(lambda: {"actions": problem.with_action(name).actions_listed})
+            self.change("add_action", name=name)
         return Done(action=action, name=self.problem.name(action), changed=not known)
 
     def retire_action(self, action: str) -> Done:
@@ -755,7 +752,7 @@ class Session:
             raise Refusal(str(error), "action", "unknown") from None
         changed = number not in getattr(self.runner.agent, "retired", ())
         if changed:
-            self.change(lambda: {"retire": number})
+            self.change("retire", action=number)
         return Done(action=number, name=problem.name(number), changed=changed)
 
     @property
@@ -765,24 +762,20 @@ class Session:
             raise Refusal(FIXED, "action")
         return self.problem
 
-    def change(self, wanted: Callable[[], dict[str, Any]]) -> None:
-        """Change the actions. wanted: what to change, see `AgentRunner.change`."""
+    def change(self, what: str, **given: Any) -> None:
+        """Change the actions of the agent by a call."""
         self.expire()
-        version = self.runner.version
         try:
-            body = {**NO_CHANGE, **wanted()}
-            self.runner.change(body)
+            self.call(what, **given)
         except ValueError as error:
             raise Refusal(str(error), "action") from None
-        self._note_change("change", body, version)
 
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""
         self.runner.learn_all()
         content, name = saving.to_bytes(self.runner.agent), self.name
         with self.db.transaction():
-            self._numbered = False
-            seq = self._number()
+            seq = self.runner.seq = self.runner.seq + 1
             told = (name, seq, self.runner.version, self.now, content)
             self.db.all("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", *told)
             statement = "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?"

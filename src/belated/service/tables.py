@@ -1,10 +1,10 @@
 """The tables of a learner, in an SQLite file or in PostgreSQL: one schema, one set of statements.
 
-    learners    the terms on which each learner was made
+    learners    the terms on which each learner was made, and its agent at that time
     episodes    one row per episode: key, beginning, sum of its outcomes, and how it was closed
     decisions   one row per decided step: what was observed, what was allowed, what was drawn
     outcomes    one row per reported fact; the same fact again is a duplicate or a conflict
-    changes     forgotten episodes, changed actions and settings, and batches without records
+    changes     calls of the agent: changed actions and settings, and batches without records
     policies    the policies of open episodes whose actions are requested step by step
     snapshots   agents as bytes; the two newest are kept
     models      what other processes decide from; the two newest are kept
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-LAYOUT = 4
+LAYOUT = 5
 """The layout of the tables: `PRAGMA user_version` of SQLite, the comment of a PostgreSQL schema."""
 OTHER_LAYOUT = (
     "{place} has {layout}, that of another release; this release reads layout "
@@ -49,7 +49,7 @@ SHORT = 100
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS learners (
     learner TEXT PRIMARY KEY, terms TEXT NOT NULL, made DOUBLE PRECISION NOT NULL,
-    shortened BIGINT NOT NULL, leased BIGINT NOT NULL
+    agent BYTEA NOT NULL, shortened BIGINT NOT NULL, leased BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS drivers (learner TEXT PRIMARY KEY, address TEXT);
 CREATE TABLE IF NOT EXISTS episodes (
