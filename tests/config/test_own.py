@@ -1,6 +1,5 @@
 """Kinds of a user's own, named `module:function`, work in files, in workers and in reports."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ import belated as bl
 import recorder
 from belated.lab import Results, report, run, store, toml
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
+from limits import needs_ray
 
 MODULE = """
 import numpy as np
@@ -118,9 +118,7 @@ def test_an_experiment_of_own_parts_runs_from_the_shell(place):
     assert '"kind": "mine:uniform"' in rows["parameters"][0]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
-)
+@needs_ray
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.long
 def test_ray_gives_the_same_rows(place):

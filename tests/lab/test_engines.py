@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import secrets
 import signal
@@ -25,7 +24,7 @@ from belated.lab.run import execute
 from belated.lab.spec import Case, Learner
 from belated.lab.task import perform
 from lab.small import BONUS, STEP, TINY, files
-from limits import FULL, LIMIT, until
+from limits import FULL, LIMIT, needs_ray, until
 
 SMALL = dataclasses.replace(
     TINY,
@@ -64,11 +63,6 @@ def unlink_before_the_runs(path, monkeypatch):
         opened(*given)
 
     monkeypatch.setattr(store, "open_for", open_for)
-
-
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
-)
 
 
 @needs_ray

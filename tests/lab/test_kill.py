@@ -1,7 +1,6 @@
 """After kill -9 at any moment, the same command continues and gives the same rows."""
 
 import dataclasses
-import importlib.util
 import os
 import random
 import signal
@@ -14,7 +13,7 @@ import pytest
 from belated.lab import part, run, store, toml
 from belated.lab.spec import Learner
 from lab.small import BONUS, STEP, TINY, files
-from limits import FULL, LIMIT
+from limits import FULL, LIMIT, needs_ray
 
 EXPERIMENT = dataclasses.replace(
     TINY,
@@ -123,9 +122,7 @@ def test_interrupted_it_says_one_line_and_continues(tmp_path, moment):
     assert said == ["belated: stopped; run the same command to continue"]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs ray: pip install 'belated[ray]'"
-)
+@needs_ray
 @pytest.mark.long
 def test_kill_with_ray_then_continue_with_ray(tmp_path, undisturbed):
     out = tmp_path / "out"

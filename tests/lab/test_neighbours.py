@@ -1,7 +1,6 @@
 """Others on the same machine: a second process, the network, a terminal, an impatient user."""
 
 import dataclasses
-import importlib.util
 import os
 import pty
 import signal
@@ -18,7 +17,7 @@ from belated.lab import Case, part, run, store, toml
 from belated.lab.spec import MOST_EPISODES, MOST_RUNS
 from lab.small import TINY
 from lab.small import files as contents
-from limits import FULL, LIMIT
+from limits import FULL, LIMIT, needs_ray
 
 WRITER = """
 import sys, os
@@ -158,10 +157,8 @@ with cluster.opened(experiment, 1) as perform:
 """
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or not Path("/proc/net/tcp").exists(),
-    reason="needs ray and Linux",
-)
+@needs_ray
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
 @pytest.mark.long
 def test_a_cluster_started_here_listens_on_loopback_only(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
