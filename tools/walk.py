@@ -23,7 +23,7 @@ import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
 EPISODE, FEEDBACK = 12, 12
-DEMO, COMMAND = 58, 16
+DEMO, COMMAND = 55, 16
 """The most files that a walk may run through; of the demo, in all and of command line and lab."""
 
 
