@@ -4,6 +4,7 @@
     python benchmarks/which_line.py power --tests 200     5 % against 7 %, equal shares
     python benchmarks/which_line.py stake --tests 500     does at_stake cover the truth on night 30?
     python benchmarks/which_line.py floors --tests 100    floor, nights until sure, money lost
+    python benchmarks/which_line.py costs --tests 100     what following either answer costs
     python benchmarks/which_line.py figure                docs/nights.png
     options: --case NAME (one case), --workers 2, --nights 60
 
@@ -85,9 +86,8 @@ FLOORS = {
         for nights in (20, 40)
     },
 }
-
-
-FIGURE = Case((0.05, 0.05, 0.07), floor=1.0)
+COSTS = {"5, 7 %": Case((0.05, 0.07), floor=1.0), "5, 5, 7 %": Case((0.05, 0.05, 0.07), floor=1.0)}
+FIGURE = COSTS["5, 7 %"]
 
 
 @dataclass
@@ -194,6 +194,37 @@ def summary(case: Case, count: int, told: tuple[int, ...], seed: int) -> tuple[f
     )
 
 
+def costs(case: Case, count: int, seed: int) -> list[float]:
+    """What following the old answer costs, then the new one: night, whether it is right, lost.
+
+    Shares are equal until it is given, and then everybody gets its line, until the last night.
+    """
+    seen, told = nights(case, seed, count), []
+    old = first([one.leads >= 0.95 for one in seen]), lambda one: int(one.verdict.leader)
+    new = first([one.sure for one in seen]), lambda one: one.winner
+    for night, line in (old, new):
+        at = seen[int(min(night, count - 1))]
+        short = max(case.rates) - (case.rates[line(at)] if night < count else max(case.rates))
+        told += [night, short == 0.0, at.lost + max(count - 1 - night, 0) * A_DAY * short]
+    return told
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Print the medians and means of `costs`."""
+    for name, case in COSTS.items():
+        with ProcessPoolExecutor(given.workers) as pool:
+            seeds = range(given.seed, given.seed + given.tests)
+            found = np.array(list(pool.map(partial(costs, case, given.nights), seeds)))
+        for answer, part in (("old", found[:, :3]), ("new", found[:, 3:])):
+            said = np.isfinite(part[:, 0])
+            print(
+                f"| {name} | {answer} | {100 * said.mean():.0f} % | {np.median(part[:, 0]):.0f} "
+                f"| {100 * (1 - part[:, 1]).mean():.0f} % | {part[:, 2].mean():.0f} "
+                f"± {part[:, 2].std() / math.sqrt(len(part)):.0f} |",
+                flush=True,
+            )
+
+
 def run(
     cases: dict[str, Case], told: tuple[int, ...], given: argparse.Namespace
 ) -> dict[str, np.ndarray]:
@@ -275,7 +306,7 @@ def figure(given: argparse.Namespace) -> None:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["aa", "power", "stake", "floors", "figure"])
+    parser.add_argument("what", choices=["aa", "power", "stake", "floors", "costs", "figure"])
     parser.add_argument("--tests", type=int, default=100)
     parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--workers", type=int, default=2)
@@ -284,6 +315,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "figure":
         figure(given)
+        return
+    if given.what == "costs":
+        print("| lines | answer | given | median night | wrong | purchases lost |")
+        compare(given)
         return
     print("", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", sep="\n")
     if given.what == "aa":

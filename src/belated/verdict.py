@@ -20,6 +20,12 @@ from belated.sequences import Contest, Interval
 
 DRAWS = 4096
 DAY = 86400.0
+SPANS = (
+    ("seconds", DAY, DAY, "days"),
+    ("days", 14.0, 7.0, "weeks"),
+    ("weeks", 104.0, 52.18, "years"),
+)
+"""Units of time, from how many on a larger one is used, its size and its name."""
 Z = 1.959963984540054
 SILENT = "Nothing has reported yet."
 UNCLEAR = "Too early to tell which action leads."
@@ -223,11 +229,10 @@ def _needed(decisions: float, span: float, per: str, time: str) -> str:
 
 
 def _span(span: float, time: str) -> str:
-    """A time in words; seconds become days, and days weeks, where that reads better."""
-    if time == "seconds" and span >= DAY:
-        return _span(span / DAY, "days")
-    if time == "days" and span >= 14.0:
-        return _span(span / 7.0, "weeks")
+    """A time in words; long ones have a larger unit."""
+    for unit, least, size, larger in SPANS:
+        if time == unit and span >= least:
+            span, time = span / size, larger
     return f"{_rounded(span):,} {time or 'units of time'}"
 
 

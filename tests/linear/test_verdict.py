@@ -78,6 +78,8 @@ def test_the_sentence_is_made_from_the_numbers():
     seconds = verdict(ROWS, played(), pace=200.0 / 86400.0, window=3.0 * 86400.0, time="seconds")
     assert seconds.still.time == pytest.approx(86400.0 * found.still.time)
     assert f"about {weeks[0]} weeks at this allocation" in str(seconds)
+    slow = verdict(ROWS, played(), pace=2.0, window=3.0, time="days")
+    assert f"about {round(slow.still.time / 7.0 / 52.18):,} years at this" in str(slow)
     without = verdict(ROWS, played(), per="mail")
     assert " more mails at this allocation" in str(without)
     assert math.isnan(without.still.time)

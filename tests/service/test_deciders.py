@@ -179,6 +179,32 @@ def test_a_decider_decides_and_reports_as_the_one_that_learns(table, monkeypatch
     assert not query(table, "SELECT 1 FROM leases")  # those of ended processes are released
 
 
+@pytest.mark.parametrize("features", [0, 2])
+def test_decisions_of_a_decider_prove_which_action_wins(table, clock, features):
+    """Their rows say what the model knew of the probabilities before the features."""
+    about = {"features": features} if features else {}
+    agent = {"kind": "linear_sampler", "floor": 1.0}
+    plain = {"name": "plain", "actions": ["a", "b", "c"], "agent": agent, "window": 60.0, **about}
+    shared = {**table, "learners": [{**plain, "range": [0.0, 1.0]}]}
+    base, one = "/v1/learners/plain", {"features": [0.5, -1.0]} if features else {}
+    with InProcess(shared) as first, InProcess(shared) as second:
+        until(lambda: second.post(f"{base}/decide", json=one).status_code == 200)
+        asked = {"decisions": [one] * 600}
+        made = second.post(f"{base}/decide/batch", json=asked).json()["decisions"]
+        records = [{"episode": m["episode"], "reward": float(m["action"] == 1)} for m in made]
+        all_taken(table)
+        first.post(f"{base}/feedback/batch", json={"records": records})
+        clock.step(100.0)
+        told = second.post(f"{base}/decide", json=one).json()["episode"]
+        all_taken(table)
+        first.post(f"{base}/feedback", json={"episode": told, "reward": 0.0})
+        report = first.get(f"{base}/report").json()
+    assert report["winner"] == "b"
+    assert "b wins: that is sure at every look (95 %, exact)." in report["verdict"]
+    known = query(table, "SELECT known FROM decisions WHERE learner = 'plain'")
+    assert {row for (row,) in known} == {str([1 / 3] * 3).replace(" ", "")}
+
+
 def test_a_decider_without_a_model_says_where_one_is(table, monkeypatch):
     monkeypatch.setattr(Holder, "tend", lambda self: False)  # so that nothing is published
     with InProcess({**table, "url": "http://first:1"}) as first, InProcess(table) as second:

@@ -37,7 +37,7 @@ def played(client, n, rng, pays):
 
 def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock):
     """Window, range and level are those of the library; an outcome outside is no error."""
-    terms = {"window": 600.0, "range": [0.0, 3.0], "level": 0.8}
+    terms = {"window": 600.0, "range": [0.0, 3.0], "level": 0.8, "unit": "euros"}
     mail = {"name": "mail", "actions": ["plain", "question"], **terms}
     table = config(tmp_path, learners=[mail | {"agent": {"kind": "linear_sampler", "floor": 1.0}}])
     with InProcess(table) as client:
@@ -65,6 +65,7 @@ def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock)
     assert told[4.0]["winner"] == "question"
     assert "sure at every look (80 %, exact)" in told[4.0]["verdict"]
     assert told[1.0]["winner"] is None
+    assert told[1.0]["unit"] == "euros"
     assert "An outcome is outside of the stated range" in told[1.0]["verdict"]
     sampler = LearnerConfig(name="mail", problem=bl.Choice(2), agent=part("linear_sampler"))
     with pytest.raises(ValueError, match=r"level must be a finite number at least 0\.5"):
@@ -109,6 +110,20 @@ def test_the_report_counts_what_was_decided_and_what_came(tmp_path):
     assert told["delays"]["count"] == 60
     assert told["delays"]["words"].startswith("half within ")
     assert {weight["action"] for weight in told["features"]} == {"plain", "question"}
+
+
+def test_the_verdict_and_the_table_are_in_the_unit_of_the_learner(tmp_path):
+    mail = {"name": "mail", "actions": ["plain", "question"], "unit": "euros"}
+    with InProcess(config(tmp_path, learners=[mail])) as client:
+        made = client.post(f"{BASE}/decide/batch", json={"decisions": [{}] * 60}).json()
+        records = [
+            {"episode": one["episode"], "reward": 1.0 + 0.1 * (k % 7)}
+            for k, one in enumerate(made["decisions"])
+        ]
+        client.post(f"{BASE}/feedback/batch", json={"records": records})
+        told = client.get(f"{BASE}/report").json()
+    assert told["unit"] == "euros"
+    assert " euros a decision." in told["verdict"]
 
 
 def test_a_category_of_which_no_listed_value_comes_is_named(tmp_path):

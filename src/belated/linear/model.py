@@ -186,16 +186,20 @@ def mixed(settings: Model | LinearSampler, floor: float, shares: Floats, models:
     return shares
 
 
-def foreseen(settings: Model | LinearSampler, models: Ints, shares: Floats) -> tuple[float, ...]:
-    """What is known of the probabilities of all actions before the features are seen.
+def foreseen(
+    settings: Model | LinearSampler, models: Ints, probabilities: Floats
+) -> tuple[float, ...]:
+    """What is known of the probabilities of all actions, (A,), before the features are seen.
 
-    Without features these are the probabilities; otherwise the smallest ones that floor and holdout
-    allow. If one of these is 0, an action may be played for some visitors only: nothing is known.
+    Without features all of it; otherwise the smallest ones that floor and holdout allow the models
+    that are available. If one of these is 0, an action may be played for some visitors only, and
+    nothing is known; nor is it where the actions vary.
     """
-    if settings.problem.width:
-        shares = mixed(settings, settings.floor, np.zeros(len(models)), models)
-    known = tuple(every(settings.problem, models, shares).tolist())
-    return known if shares.all() or not settings.problem.width else ()
+    problem = settings.problem
+    least = mixed(settings, settings.floor, np.zeros(len(models)), models)
+    if problem.shared or (problem.width and not least.all()):
+        return ()
+    return tuple((every(problem, models, least) if problem.width else probabilities).tolist())
 
 
 def drawn(problem: Choice, number: int, models: Ints, shares: Floats, draw: float) -> Decision:

@@ -232,8 +232,8 @@ class LinearSampler(Configured):
         shares = probabilities(self, self._known, rows, models)
         draw = uniform(self.seed, number) if rng is None else rng.random()
         made = drawn(self.problem, number, models, shares, draw)
-        known = -1 if self.problem.shared else self._known_before(models, shares)
-        self._note(number, rows, raw, made.action, made.probability, known)
+        noted = (number, rows, raw, made.action, made.probability)
+        self._note(*noted, self._known_before(models, made.probabilities))
         return made
 
     def _note(
@@ -271,10 +271,9 @@ class LinearSampler(Configured):
         return x if x is None or named or self.problem.shared else rows[0]
 
     def _known_before(self, models: Ints, shares: Floats) -> int:
-        """The place of what is known of the probabilities before the features are seen."""
-        if not self.problem.width:
-            return self._place(foreseen(self, models, shares))
-        key = (models.tobytes(), self.floor, self.holdout)
+        """The place of what is known of the probabilities (A,) before the features are seen."""
+        terms = (self.floor, self.holdout) if self.problem.width else shares.tobytes()
+        key = (models.tobytes(), terms)
         if key not in self._policy_places:
             self._policy_places[key] = self._place(foreseen(self, models, shares))
         return self._policy_places[key]

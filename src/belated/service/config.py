@@ -107,6 +107,7 @@ class LearnerConfig:
             default the deadline with its grace.
         range: of decisions, the smallest and the largest possible outcome, for an exact verdict.
         level: of decisions, the confidence level of the verdict.
+        unit: that of rewards, such as "euros", for people; by default they are called rewards.
         note: a line for the page.
         timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
         limit: the deadline and the grace together, after which an episode is closed.
@@ -129,6 +130,7 @@ class LearnerConfig:
     window: NotNegative | None = None
     range: tuple[float, float] | None = None
     level: float = 0.95
+    unit: Text | None = None
     note: Text | None = None
     timed: bool = field(init=False)
     deadline: float | None = field(init=False)

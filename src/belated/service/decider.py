@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from belated.core.records import Decision
-from belated.linear.model import Model, available, choose
+from belated.linear.model import Model, available, choose, foreseen
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, requests
 from belated.service.session import EpisodeState, Session
@@ -83,8 +83,7 @@ class Holder(Session):
         )
         self._published = (newest, -1)
         self._raise_leased()
-        leases = self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name)
-        self.shared = bool(leases)
+        self.shared = bool(self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name))
 
     def _raise_leased(self) -> None:
         """Note which numbers are used, also those of rows that are deleted."""
@@ -221,6 +220,12 @@ class PublishedAgent:
         number, self.numbers = self.numbers[0], self.numbers[1:]
         return choose(self.model, x, self._seed, number, among)
 
+    def foreseen(self, among: Any, made: Decision) -> tuple[float, ...]:
+        """What the model says of the probabilities of a decision before its features are seen."""
+        return foreseen(
+            self.model, available(self.problem, 1, among, self.model.retired), made.probabilities
+        )
+
     def observe(self, records: Iterable[Any]) -> None:
         """Nothing: the process that learns reads the rows."""
 
@@ -234,8 +239,7 @@ class Decider(Session):
         found = as_made(self.db, self.config)
         if found is None:
             raise self.db.taken or StorageError("the learner is being made")
-        published: Any = PublishedAgent(found[0])
-        return AgentRunner(published)
+        return AgentRunner(cast(Any, PublishedAgent(found[0])))
 
     def _prepare(self) -> None:
         self.address = None if self.db.taken is None else self.db.taken.address
@@ -250,8 +254,9 @@ class Decider(Session):
         first = max(leased, 0 if newest is None else newest + 1)
         past = first + max(count, BLOCK)
         db.all("UPDATE learners SET leased = ? WHERE learner = ?", past, name)
-        own = "process = pg_backend_pid()"
-        db.all(f"UPDATE leases SET process = 0 WHERE learner = ? AND {own}", name)
+        db.all(
+            "UPDATE leases SET process = 0 WHERE learner = ? AND process = pg_backend_pid()", name
+        )
         db.all(
             "INSERT INTO leases SELECT ?, ?::bigint, ?::bigint, pid, "
             "extract(epoch FROM backend_start)::float8 FROM pg_stat_activity "

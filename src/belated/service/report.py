@@ -248,7 +248,9 @@ def look(session: Session) -> AgentSummary:
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
-        judged = agent.verdict(window, config.range, config.level, time="seconds")
+        judged = agent.verdict(
+            window, config.range, config.level, unit=config.unit or "", time="seconds"
+        )
     retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
     return AgentSummary(seen, judged, chances, retired, share, dict(agent.diagnostics()))
 
@@ -262,11 +264,11 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     sign = 1.0 if unit == "reward" else -1.0
     rows = _rows(session, seen, totals, sign)
     silence = None if seen.overview is None else seen.overview.silence
-    answer = seen.verdict or (verdict(rows, None) if rows else None)
+    answer = seen.verdict or (verdict(rows, None, unit=session.config.unit or "") if rows else None)
     warnings = _warnings(session, seen, rows, len(delays), counts)
     return {
         "name": session.name,
-        "unit": unit,
+        "unit": session.config.unit or unit,
         "higher_is_better": unit == "reward",
         "decides": session.problem.horizon == 1,
         "verdict": "" if answer is None else answer.sentence,

@@ -202,9 +202,10 @@ class AgentRunner:
                 self.learn_up_to(version)
                 self._begin_again(number, at, policy, decision)
             else:
-                observation, _, *made = decision
-                note = partial(self.agent.note, number, json.loads(observation), *made, at)
-                self._calls.append(note)
+                x, _, *made, known = decision
+                self._calls.append(
+                    partial(self.agent.note, number, json.loads(x), *made, at, json.loads(known))
+                )
         for what, body, version in rows["changes"]:
             self.learn_up_to(version)
             self.call(what, json.loads(body))
@@ -219,7 +220,7 @@ class AgentRunner:
             found, made = self.begin()
             self.differing += digest(made) != policy
         else:
-            observation, allowed, action, probability = decision
+            observation, allowed, action, probability, _ = decision
             drawn = self.decide(json.loads(observation), json.loads(allowed), at)
             found = drawn.number
             self.differing += (drawn.action, drawn.probability) != (action, probability)
@@ -230,7 +231,7 @@ class AgentRunner:
 STATEMENTS = {
     "begun": (
         "SELECT e.seq, e.number, e.version, e.began, e.policy, e.model, d.observation, d.allowed, "
-        "d.action, d.probability FROM episodes e LEFT JOIN decisions d "
+        "d.action, d.probability, d.known FROM episodes e LEFT JOIN decisions d "
         "ON d.learner = e.learner AND d.number = e.number AND d.step = 0 "
         "WHERE e.learner = ? AND e.seq > ? AND e.seq <= ? ORDER BY e.number"
     ),

@@ -65,7 +65,7 @@ SLICE = 500
 INSERT = {
     "episodes": "(learner, number, key, seq, version, began, policy, model) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
-    "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
     "policies": "VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
     "outcomes": f"(learner, {OUTCOMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -452,8 +452,17 @@ class Session:
             made = self.runner.decide(observation, one.among, now)
             action, chance = int(made.action), float(made.probability)
             holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
-            given = (_dumped(one.observation), _dumped(one.among))
-            decisions.append((number, 0, *given, action, chance, holdout, now))
+            known = None if told[1] is None else _dumped(agent.foreseen(one.among, made))
+            row = (
+                _dumped(one.observation),
+                _dumped(one.among),
+                action,
+                chance,
+                holdout,
+                now,
+                known,
+            )
+            decisions.append((number, 0, *row))
             answers.append(self._decided(number, action, chance, created=True))
         self._insert("decisions", *decisions)
         self._begun(numbers[0], len(asked))
@@ -499,7 +508,9 @@ class Session:
             return Done(episode, step, action, float(row[0, 0, action]))
         drawn, chance = Episode(episode, row).act(0, 0, self._rng)
         made = (int(drawn), float(chance))
-        self._insert("decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now))
+        self._insert(
+            "decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now, None)
+        )
         found.decided[step] = (state, made[0])
         rows = self._built(found, self.now, "taken", 0)
         self._hear(found, rows)

@@ -13,7 +13,8 @@
 `seq` numbers the requests of a learner that changed something, and `place` the outcomes within
 one, so the rows say in which order everything happened. Rows of other processes have none until
 the process that learns takes them. `version` is the number of calls that the agent had learned from
-when it decided; `model` is the model from which another process decided.
+when it decided; `model` is the model from which another process decided, and `known` what that
+says of the probabilities before the features are seen.
 
 A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, PostgreSQL has
 synchronous_commit = on. One process has a learner open. An SQLite file has a lock file, which the
@@ -67,7 +68,7 @@ CREATE TABLE IF NOT EXISTS decisions (
     learner TEXT NOT NULL, number BIGINT NOT NULL, step INTEGER NOT NULL,
     observation TEXT NOT NULL, allowed TEXT NOT NULL, action INTEGER NOT NULL,
     probability DOUBLE PRECISION, holdout DOUBLE PRECISION NOT NULL, at DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (learner, number, step)
+    known TEXT, PRIMARY KEY (learner, number, step)
 );
 CREATE TABLE IF NOT EXISTS outcomes (
     learner TEXT NOT NULL, number BIGINT NOT NULL, fact TEXT NOT NULL,
