@@ -13,6 +13,7 @@ from belated.evaluation import DecisionLog
 from belated.linear import life
 from belated.linear.chance import uniform
 from belated.linear.features import unscaled
+from belated.linear.model import Known
 from belated.testing import check_agent
 from linear.playing import play, world
 
@@ -446,9 +447,11 @@ def test_contrasts_are_those_of_brute_force():
     root = rng.normal(size=(2, 5, 5))
     theta, spread = rng.normal(size=(2, 5)), root @ root.transpose(0, 2, 1)
     average = np.array([0.4, 0.2, 0.5, 0.3, 1.0])
-    means, variances = life.contrasts(theta, spread, average, [range(1, 4)])
+    known = Known(theta, spread, 0.3, 2.0, 0.5, 2.0, 9, 5)
+    rows = life.changes(average, [range(1, 4)])
+    means, errors = life.effects(known, rows)
     diagonal = np.einsum("aii->ai", spread)[..., None]
-    _, alone = life.contrasts(theta, diagonal, average, [range(1, 4)])
+    _, alone = life.effects(known._replace(covariance=diagonal), rows)
     for a in range(2):
         for u in range(5):
             x = np.zeros(5)
@@ -456,8 +459,8 @@ def test_contrasts_are_those_of_brute_force():
             if u in (1, 2, 3):
                 x[1:4] -= average[1:4]
             assert means[a, u] == pytest.approx(theta[a] @ x)
-            assert variances[a, u] == pytest.approx(x @ spread[a] @ x)
-            assert alone[a, u] == pytest.approx((diagonal[a, :, 0] * x * x).sum())
+            assert errors[a, u] ** 2 == pytest.approx(4.0 * x @ spread[a] @ x)
+            assert alone[a, u] ** 2 == pytest.approx(4.0 * (diagonal[a, :, 0] * x * x).sum())
 
 
 def test_a_change_does_not_move_an_action_that_it_says_nothing_about():

@@ -51,8 +51,12 @@ def taken(x, models, mass, y, exposed=None, hits=None, raw=None):
     return fit.Weighed(x, models, *parts, np.ones(n), np.full(n, 9.0), np.arange(n))
 
 
-def level_of(jump, ridge=2.0, mean=0.3, spread=0.9):
-    return fit.Level(ridge, np.asarray(jump, float), mean, spread, 2.0)
+def level_of(jump, M, ridge=2.0, mean=0.3, spread=0.9):
+    """The scales, with the prior of a fresh learner."""
+    jump = np.asarray(jump, float)
+    precision = np.tile(np.diag(jump), (M, 1, 1))
+    prior = fit.Belief(np.zeros((M, len(jump))), precision, mean, fit.PSEUDO)
+    return fit.Level(ridge, jump, spread, 2.0, prior)
 
 
 def definite(rng, M, p):
@@ -243,10 +247,9 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
         assert sums.exposed[i] == pytest.approx(exposed[mine].sum())
         assert sums.raw[i] == pytest.approx([raw[mine & hits].sum(), (raw[mine & hits] ** 2).sum()])
     assert sums.came.sum() == hits.sum()
-    level = level_of(np.full(3, 2.0))
-    prior = level.prior(2, diagonal=False)
-    fitted, variance = fit.regressed(sums, level, prior)
-    want, _ = fit.regress(gram, moment, prior)
+    level = level_of(np.full(3, 2.0), 2)
+    fitted, variance = fit.regressed(sums, level)
+    want, _ = fit.regress(gram, moment, level.prior)
     np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
     rss = fit.residual(gram, moment, (mass * y * y)[10:].sum(), want)
     assert variance == pytest.approx((rss + 1.8) / (mass[10:].sum() + 2.0))
@@ -308,18 +311,21 @@ def test_the_level_is_that_of_the_sums():
     mean = r.sum() / 40.0
     spread = (r * r).sum() / 40.0 - mean**2
     for rare, factor in ((False, 1.0), (True, math.sqrt(spread) / mean)):
-        level = fit.level_of(sums, 3, rare=rare)
+        level = fit.level_of(sums, 3, None, rare=rare)
         want = np.array([*((c[c != 0] ** 2).mean() for c in x.T), 1.0])
         np.testing.assert_allclose(level.jump, level.ridge * want)
         assert level.ridge == pytest.approx(nonzero * factor)
-        assert (level.mean, level.spread) == pytest.approx((mean, spread))
-    prior = level.prior(2, diagonal=False)
-    np.testing.assert_allclose(prior.precision, [np.diag(level.jump)] * 2)
-    few = level.prior(2, diagonal=True)
-    np.testing.assert_allclose(few.precision[..., 0], [level.jump] * 2)
-    assert (few.constant, few.weight) == (level.mean, fit.PSEUDO)
+        assert (level.prior.constant, level.spread) == pytest.approx((mean, spread))
+        np.testing.assert_allclose(level.prior.precision, [np.diag(level.jump)])
+        assert (level.prior.weight, level.nonzero) == (fit.PSEUDO, nonzero)
+    assert fit.level_of(sums, 3, level.prior, rare=False).prior is level.prior
     sums.features[:2, 1] = 0.0  # a feature that was never seen
-    assert fit.level_of(sums, 3, rare=False).jump[1] == fit.level_of(sums, 3, rare=False).ridge
+    found = fit.level_of(sums, 3, None, rare=False)
+    assert found.jump[1] == found.ridge
+    few = fit.Sums(2, 4, diagonal=True)
+    few.features[:] = 3.0
+    found = fit.level_of(few, 4, None, rare=False)
+    np.testing.assert_allclose(found.prior.precision, [found.jump[:, None]] * 2)
 
 
 @given(seed=seeds)
@@ -348,15 +354,15 @@ def test_features_of_any_scale_give_the_same_predictions(seed):
 # The evidence of a change
 
 
-def judged(weighed, gone, level, prior, s2, M):
+def judged(weighed, gone, level, s2, M):
     """What `evidence` says; the first decisions are in the sums alone."""
     past = fit.Sums(M, len(level.jump), diagonal=False)
     gram, past.moment[:] = summed(*weighed.rows(slice(gone))[:4], M)
     past.gram[:] = np.tril(gram)
     gram, moment = summed(*weighed[:4], M)
-    fitted, _ = fit.regress(gram, moment, prior)
+    fitted, _ = fit.regress(gram, moment, level.prior)
     log = weighed.rows(slice(gone, None))
-    return fit.evidence(log, past, level, prior, fitted, s2), fitted
+    return fit.evidence(log, past, level, fitted, s2), fitted
 
 
 def posterior(logs, count):
@@ -371,7 +377,7 @@ def test_predictions_are_made_without_the_outcome_that_they_predict():
     x, models, mass, total, y = sample(5, M, width, 25)
     models[3], mass[3], total[3] = -1, 0.0, 0.0  # has not acted
     weighed = taken(x, models, mass, y)
-    prior = level_of(np.full(4, 2.0)).prior(M, diagonal=False)._replace(weight=fit.FIXED)
+    prior = level_of(np.full(4, 2.0), M).prior._replace(weight=fit.FIXED)
     fitted, _ = fit.regress(*summed(*weighed[:4], M), prior)
     said = fit.predictions(x, models, fitted.theta, fitted.constant)
     left, squares = fit._left_out(weighed, said, np.linalg.inv(fitted.precision))
@@ -399,11 +405,10 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     x, models, mass, _, y = sample(seed, M, width, n)
     y[50:] += step * (models[50:] == 0)
     p, scale = width + 1, np.append(np.full(width, 1.5), 1.0)
-    level = level_of(2.0 * scale**2, 2.0, 0.5, 1.0)
-    prior = level.prior(M, diagonal=False)
+    level = level_of(2.0 * scale**2, M, 2.0, 0.5, 1.0)
     exposed = np.where(np.arange(n) < n - 28, 1.0, 0.3)  # the newest start is not ready
     weighed = taken(x, models, mass, y, exposed)
-    (probability, start), fitted = judged(weighed, gone, level, prior, s2, M)
+    (probability, start), fitted = judged(weighed, gone, level, s2, M)
     ages = [24 / 0.7**k for k in range(9) if n - gone - 24 / 0.7**k > 10.0]
     at = [int(n - gone - age) for age in reversed(ages)]
     assert fit.starts(n - gone) == at

@@ -90,12 +90,10 @@ class Choice(Configured):
         """The choice with one more action."""
         if self.actions is None:
             raise ValueError("an action can be added only where actions are listed; here they vary")
-        if self.names is None and name is None:
-            return Choice(self.actions + 1, self.features)
-        if self.names is None or not isinstance(name, str):
-            allowed = "None where actions have none" if self.names is None else "a text"
+        if not isinstance(name, str if self.names else type(None)):
+            allowed = "a text" if self.names else "None where actions have none"
             raise ValueError(f"name must be {allowed}, got {checks.show(name)}")
-        return Choice([*self.names, name], self.features)
+        return Choice([*self.names, str(name)] if self.names else self.actions + 1, self.features)
 
     def with_actions(self, actions: int | list[str]) -> Choice:
         """The choice among these actions: the current ones, perhaps renamed, and new ones."""
@@ -157,15 +155,13 @@ class Choice(Configured):
             raise ValueError(
                 "among must be None where the actions come as rows of x: leave rows out"
             )
-        if among is None:
-            named = list(range(self.actions))
-        elif isinstance(among, str) or not isinstance(among, Iterable):
+        given = range(self.actions) if among is None else among
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise ValueError(f"among must be a list of actions, got {checks.show(among)}")
-        else:
-            named = [self.index("among", action) for action in among]
-            if len(set(named)) < len(named):
-                raise ValueError(f"among must name each action once, got {checks.show(among)}")
+        named = [self.index("among", action) for action in given]
         left = sorted(set(named) - set(retired))
+        if len(set(named)) < len(named):
+            raise ValueError(f"among must name each action once, got {checks.show(among)}")
         if not left:
             more = f" with {len(retired)} retired" if retired else ""
             raise ValueError(

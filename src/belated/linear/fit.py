@@ -350,10 +350,10 @@ def volume(belief: Belief) -> Any:
     return logs.sum(axis=-1) + np.log(belief.weight)
 
 
-def regressed(sums: Sums, level: Level, prior: Belief) -> tuple[Belief, float]:
+def regressed(sums: Sums, level: Level) -> tuple[Belief, float]:
     """The regression, and s^2 = (rss + 2 spread) / (mass + 2)."""
     gram = mirrored(sums.gram)
-    fitted, _ = regress(gram, sums.moment, prior)
+    fitted, _ = regress(gram, sums.moment, level.prior)
     left = residual(gram, sums.moment, float(sums.square[0]), fitted)
     mass = float(gram[:, -1, -1].sum())
     return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
@@ -424,30 +424,25 @@ def starts(n: int) -> list[int]:
 
 
 class Level(NamedTuple):
-    """The scale of features and outcomes.
+    """The scale of features and outcomes, and what was known before.
 
     Attributes:
         ridge: the mean number of features that are not 0; more if outcomes are rare.
         jump: (p,) D: the ridge times the mean square of each feature of a model.
-        mean, spread: mean and variance of the outcomes.
+        spread: the variance of the outcomes.
         nonzero: the mean number of features that are not 0.
+        prior: of the regression.
     """
 
     ridge: float
     jump: Floats
-    mean: float
     spread: float
     nonzero: float
-
-    def prior(self, models: int, *, diagonal: bool) -> Belief:
-        """The prior of a fresh learner."""
-        one = self.jump[:, None] if diagonal else np.diag(self.jump)
-        precision = np.tile(one, (models, 1, 1))
-        return Belief(np.zeros((models, len(one))), precision, self.mean, PSEUDO)
+    prior: Belief
 
 
-def level_of(sums: Sums, p: int, *, rare: bool) -> Level:
-    """The scales; rare: whether silence has a meaning."""
+def level_of(sums: Sums, p: int, prior: Belief | None, *, rare: bool) -> Level:
+    """The scales; prior: that after a change; rare: whether silence has a meaning."""
     nonzero, squares = sums.features[:2, :p]
     square = np.where(nonzero, np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE), 1.0)
     count = max(float(nonzero.sum() / max(sums.plays.sum(), 1.0)), 1.0)
@@ -455,7 +450,12 @@ def level_of(sums: Sums, p: int, *, rare: bool) -> Level:
     mean, second = (float(part) / mass for part in sums.level)
     spread = max(second - mean * mean, 1e-12 * second + TINY)
     factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if rare else 1.0
-    return Level(count * factor, count * factor * square, mean, spread, count)
+    jump = count * factor * square
+    if prior is None:
+        D = jump[:, None] if is_diagonal(sums.gram) else np.diag(jump)
+        M = len(sums.plays)
+        prior = Belief(np.zeros((M, p)), np.tile(D, (M, 1, 1)), mean, PSEUDO)
+    return Level(count * factor, jump, spread, count, prior)
 
 
 def inverse(precision: Floats) -> Floats:
@@ -470,16 +470,15 @@ def inverse(precision: Floats) -> Floats:
 
 
 def evidence(
-    log: Weighed, past: Sums, level: Level, prior: Belief, fitted: Belief, variance: float
+    log: Weighed, past: Sums, level: Level, fitted: Belief, variance: float
 ) -> tuple[float, int]:
     """The probability of a change in a log, and its median start.
 
     Args:
         log: the decisions.
         past: the sums over decisions before them.
-        level: the scales.
-        prior: of the regression without a change.
-        fitted: that regression.
+        level: the scales, and the prior.
+        fitted: the regression without a change.
         variance: s^2.
     """
     at = starts(len(log.x))
@@ -487,8 +486,8 @@ def evidence(
         return 0.0, 0
     said = predictions(log.x, log.models, fitted.theta, fitted.constant)
     tails = 0.5 * _tails(log, said)
-    M, p = prior.theta.shape
-    jump = np.tile(level.jump, (M, 1))
+    M, p = fitted.theta.shape
+    prior, jump = level.prior, np.tile(level.jump, (M, 1))
     if p > WIDE:
         left, squares = _left_out(log, said, inverse(fitted.precision))
         variance = float(squares.sum() + 2.0 * level.spread) / (float(log.mass.sum()) + 2.0)

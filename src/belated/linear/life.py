@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.linear.model import Known
 from belated.verdict import DRAWS, ActionRow, Z
 
 
@@ -53,32 +54,29 @@ class Overview:
     silence: float | None
 
 
-def contrasts(
-    theta: Floats, spread: Floats, average: Floats, groups: list[range]
-) -> tuple[Floats, Floats]:
-    """The effect of each feature on each action, and its variance, (A, d) each.
+def changes(average: Floats, groups: list[range]) -> Floats:
+    """What each feature changes in a visitor, (d, d).
 
     The indicators of a category add up to 1, like the constant, so the weight of one value alone
-    has no meaning: it is compared with that of the average visitor.
+    has no meaning: it is compared with that of the average visitor (d,).
 
-    Args:
-        theta: weights, (A, d).
-        spread: their covariances, (A, d, d), or variances (A, d, 1).
-        average: the average visitor, (d,).
-        groups: the indices of the values of each category.
+    groups: the indices of the values of each category.
     """
-    change = np.eye(theta.shape[1])  # row u: the change of a visitor for feature u, (d, d)
+    change = np.eye(len(average))
     for group in groups:
         places = slice(group.start, group.stop)
         change[places, places] -= average[places]
-    return theta @ change.T, variances(spread, change)
+    return change
 
 
-def variances(spread: Floats, rows: Floats) -> Floats:
-    """X' C x of every model and row x, (M, n); spread: C, or its diagonal."""
-    if spread.shape[2] < spread.shape[1]:
-        return spread[..., 0] @ (rows * rows).T
-    return np.stack([((rows @ one) * rows).sum(axis=1) for one in spread])
+def effects(known: Known, rows: Floats) -> tuple[Floats, Floats]:
+    """The effect of features (n, d) on each action, and its standard error, (A, n) each."""
+    C = known.covariance
+    if C.shape[2] < C.shape[1]:
+        variances = C[..., 0] @ (rows * rows).T
+    else:
+        variances = np.einsum("nu,auv,nv->an", rows, C, rows, optimize=True)
+    return known.theta @ rows.T, known.sigma * np.sqrt(np.maximum(variances, 0.0))
 
 
 def weights(

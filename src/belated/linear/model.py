@@ -43,6 +43,8 @@ FAR = 4.5
 """The integral ends at this many widths."""
 POINTS = 25
 """The number of points of the integral for each action."""
+PLACES = 2.0 * np.arange(POINTS) / (POINTS - 1) - 1.0
+"""Where these points are, from -1 to 1."""
 FINE = 128
 """The number of entries of a table of the normal distribution, for each unit."""
 NORMAL = np.array(
@@ -149,11 +151,9 @@ def choose(
         number: the number of the decision.
         among: the allowed actions, by number or name.
     """
-    problem = model.problem
-    rows, _ = problem.rows(x, model.scaling)
-    models = available(problem, len(rows), among, model.retired)
-    shares = probabilities(model, model.known, rows, models)
-    return drawn(problem, number, models, shares, uniform(seed, number))
+    rows, _ = model.problem.rows(x, model.scaling)
+    models = available(model.problem, len(rows), among, model.retired)
+    return drawn(model, model.known, rows, models, number, uniform(seed, number))
 
 
 def available(problem: Choice, rows: int, among: object, retired: Sequence[int]) -> Ints:
@@ -167,9 +167,10 @@ def probabilities(
     settings: Model | LinearSampler, known: Known | None, rows: Floats, models: Ints
 ) -> Floats:
     """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-    shares = np.full(len(models), 1.0 / len(models))
+    n = len(models)
     if known is None:
-        return mixed(settings, 0.0, shares, models)
+        return mixed(settings, 0.0, np.full(n, 1.0 / n), models)
+    shares = np.empty(n)
     best(rows, models, *known[:6], shares)
     return mixed(settings, settings.floor, shares, models)
 
@@ -202,8 +203,16 @@ def foreseen(
     return tuple((every(problem, models, least) if problem.width else probabilities).tolist())
 
 
-def drawn(problem: Choice, number: int, models: Ints, shares: Floats, draw: float) -> Decision:
+def drawn(
+    settings: Model | LinearSampler,
+    known: Known | None,
+    rows: Floats,
+    models: Ints,
+    number: int,
+    draw: float,
+) -> Decision:
     """The decision that a number in (0, 1) draws."""
+    problem, shares = settings.problem, probabilities(settings, known, rows, models)
     place = place_of(shares, draw)
     if problem.shared:
         return unchecked(Decision, number, place, shares.item(place), shares, None)
@@ -226,17 +235,9 @@ def every(problem: Choice, models: Ints, shares: Floats) -> Floats:
 @njit(cache=True)
 def place_of(shares: Floats, draw: float) -> int:
     """The place at which the cumulated shares exceed a number in (0, 1)."""
-    total = 0.0
-    for share in shares:
-        total += share
-    place, edge = 0, 0.0
-    for a in range(len(shares)):
-        if shares[a] > 0.0:
-            place = a
-            edge += shares[a]
-            if edge > draw * total:
-                break
-    return place
+    edges = np.cumsum(shares)
+    place = np.searchsorted(edges, draw * edges[-1], side="right")
+    return int(min(place, np.flatnonzero(shares)[-1]))  # the product may be rounded up
 
 
 @njit(cache=True)
@@ -308,54 +309,29 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
     The sum over cells of P(the score of a lies in the cell) times the mean probability that all
     others lie below it; every action divides the line by its own points.
     """
-    n = len(means)
     widths = widths * (means + widths > means)  # one that rounding removes is none
-    low = -math.inf
-    for a in range(n):
-        low = max(low, means[a] - FAR * widths[a])
-        out[a] = 0.0
-    rivals = np.empty(n, dtype=np.int64)
-    count = 0
-    for a in range(n):
-        if means[a] + FAR * widths[a] >= low:
-            rivals[count] = a
-            count += 1
-    if count == 1:
-        out[rivals[0]] = 1.0
-        return
-    points = np.empty(count * POINTS + 1)
-    below, now = np.ones(count), np.ones(count)
-    others = np.ones(count + 1)  # products of the shares of the rivals from each on
-    filled, certain, beaten = 0, 0, 1.0
+    low = np.max(means - FAR * widths)
+    rivals = np.flatnonzero(means + FAR * widths >= low)
+    m, w, count = means[rivals], widths[rivals], len(rivals)
+    points = np.sort((m.reshape(-1, 1) + w.reshape(-1, 1) * FAR * PLACES).ravel())
+    points = points[np.searchsorted(points, low, side="right") :]
+    below, now, found = np.ones(count), np.ones(count), np.zeros(count)
     for c in range(count):
-        a = rivals[c]
-        if widths[a] == 0.0:
-            certain += 1
-            continue
-        below[c] = normal((low - means[a]) / widths[a])
-        beaten *= below[c]
-        for g in range(POINTS):
-            at = means[a] + widths[a] * FAR * (2.0 * g / (POINTS - 1) - 1.0)
-            if at > low:
-                points[filled] = at
-                filled += 1
+        if w[c] > 0.0:
+            below[c] = normal((low - m[c]) / w[c])
     for c in range(count):  # rivals without a width lie at the lowest point
-        if widths[rivals[c]] == 0.0:
-            out[rivals[c]] = beaten / certain
-    points = np.sort(points[:filled])
-    for g in range(filled):
-        for c in range(count):
-            a = rivals[c]
-            if widths[a] > 0.0:
-                now[c] = normal((points[g] - means[a]) / widths[a])
+        if w[c] == 0.0:
+            found[c] = np.prod(below) / np.sum(w == 0.0)
+    others = np.ones(count + 1)  # products of the shares of the rivals from each on
+    for point in points:
         for c in range(count - 1, -1, -1):
+            if w[c] > 0.0:
+                now[c] = normal((point - m[c]) / w[c])
             others[c] = others[c + 1] * 0.5 * (now[c] + below[c])
         before = 1.0
         for c in range(count):
-            out[rivals[c]] += (now[c] - below[c]) * before * others[c + 1]
+            found[c] += (now[c] - below[c]) * before * others[c + 1]
             before *= 0.5 * (now[c] + below[c])
             below[c] = now[c]
-    total = 0.0
-    for a in range(n):
-        total += out[a]
-    out /= total
+    out[:] = 0.0
+    out[rivals] = found / np.sum(found)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -168,8 +170,8 @@ class Rows(Learned):
     @property
     def unit(self) -> float:
         """The unit of ages: the median positive gap between the first calls."""
-        gaps = np.diff(self.calls)
-        return float(np.median(gaps[gaps > 0.0])) if gaps.any() else 1.0
+        gaps = [later - before for before, later in pairwise(self.calls) if later > before]
+        return statistics.median(gaps or [1.0])
 
     @property
     def span(self) -> float:

@@ -34,7 +34,7 @@ from belated.linear.exposure import EDGES, UNIT_EDGES
 from belated.linear.features import Features, Scaling, unscaled
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Known, Model, available, drawn, foreseen, probabilities
+from belated.linear.model import Known, Model, available, drawn, every, foreseen, probabilities
 from belated.linear.reward import EVENT, Reward
 from belated.linear.reward import LARGEST as LARGEST_REWARD
 from belated.linear.rows import COLUMNS, LATEST, Rows
@@ -229,9 +229,8 @@ class LinearSampler(Configured):
         rows, raw = self.problem.rows(x, self._scaling)
         models = available(self.problem, len(rows), among, self._retired)
         number = self._begin(time)
-        shares = probabilities(self, self._known, rows, models)
         draw = uniform(self.seed, number) if rng is None else rng.random()
-        made = drawn(self.problem, number, models, shares, draw)
+        made = drawn(self, self._known, rows, models, number, draw)
         noted = (number, rows, raw, made.action, made.probability)
         self._note(*noted, self._known_before(models, made.probabilities))
         return made
@@ -488,13 +487,9 @@ class LinearSampler(Configured):
 
     def _regressed(self, sums: fit.Sums) -> tuple[fit.Level, fit.Belief, float]:
         """The scales, the regression, and the variance of an outcome."""
-        level = fit.level_of(sums, self.axes["p"], rare=self.silence is not None)
-        return level, *fit.regressed(sums, level, self._prior_of(level))
-
-    def _prior_of(self, level: fit.Level) -> fit.Belief:
-        """The prior."""
-        fresh = level.prior(self._models, diagonal=self._few_columns)
-        return fresh if self._prior is None else self._prior
+        rare = self.silence is not None
+        level = fit.level_of(sums, self.axes["p"], self._prior, rare=rare)
+        return level, *fit.regressed(sums, level)
 
     def _summed_up(
         self, sums: fit.Sums, level: fit.Level, fitted: fit.Belief, variance: float
@@ -517,12 +512,11 @@ class LinearSampler(Configured):
         self, log: fit.Weighed, level: fit.Level, fitted: fit.Belief, variance: float
     ) -> bool:
         """Whether there was a change; then the log begins anew after it."""
-        prior = self._prior_of(level)
         since = log.rows(slice(np.searchsorted(log.numbers, self._changed), None))
-        self._evidence, start = fit.evidence(since, self._past, level, prior, fitted, variance)
+        self._evidence, start = fit.evidence(since, self._past, level, fitted, variance)
         if self._evidence <= 0.5:
             return False
-        before, _ = fit.regressed(self._sums(since.rows(slice(start)), self._past), level, prior)
+        before, _ = fit.regressed(self._sums(since.rows(slice(start)), self._past), level)
         weight = fit.PSEUDO if self.problem.shared else fit.FIXED
         self._prior = fit.inflated(before, level.jump, weight)
         self._changed, self._evidence = int(since.numbers[start]), 0.0
@@ -655,21 +649,12 @@ class LinearSampler(Configured):
         names, overall = ["all"], None
         if not self.problem.shared:
             names = [self.problem.name(a) for a in range(self._models)]
-        if self.problem.width and not self.problem.shared and known is not None:
-            x = sums.features[2] / max(sums.plays.sum(), 1.0)
-            spread = life.variances(known.covariance, x[None])[:, 0]
-            error = known.sigma * np.sqrt(np.maximum(spread, 0.0))
-            overall = (known.constant + known.theta @ x, error)
-        return life.table(
-            names,
-            sums.plays,
-            sums.hits,
-            sums.exposed,
-            sums.raw,
-            self.silence or 0.0,
-            overall,
-            set(self._retired),
-        )
+            if self.problem.width and known is not None:
+                x = sums.features[2] / max(sums.plays.sum(), 1.0)
+                means, errors = life.effects(known, x[None])
+                overall = known.constant + means[:, 0], errors[:, 0]
+        counts, silence = (sums.plays, sums.hits, sums.exposed, sums.raw), self.silence or 0.0
+        return life.table(names, *counts, silence, overall, set(self._retired))
 
     def overview(self, most: int = 40, newest: int = 100) -> Overview:
         """The table, the current probabilities, and the weights of the important features.
@@ -680,22 +665,17 @@ class LinearSampler(Configured):
         rows, found = self._table(sums, known), []
         if known is not None:
             average = sums.features[2, : known.theta.shape[1]] / max(sums.plays.sum(), 1.0)
-            adds, variances = life.contrasts(
-                known.theta, known.covariance, average, self.problem.groups()
-            )
-            errors = known.sigma * np.sqrt(np.maximum(variances, 0.0))
-            found = life.weights(
-                [row.action for row in rows], self.problem.labels(), adds, errors, most
-            )
-        log, count = self._rows, self._rows.count
-        recent = np.flatnonzero(log.model[:count] >= 0)[-newest:]
+            contrasts = life.effects(known, life.changes(average, self.problem.groups()))
+            names = [row.action for row in rows]
+            found = life.weights(names, self.problem.labels(), *contrasts, most)
+        log = self._rows
+        recent = np.flatnonzero(log.model[: log.count] >= 0)[-newest:]
         asked = log.x[recent] if len(recent) else np.zeros((1, self.problem.width))
-        now = np.zeros(0 if self.problem.shared else self._models)
-        if len(now):
+        now = np.zeros(0)
+        if not self.problem.shared:
             models = available(self.problem, 1, None, self._retired)
-            for x in asked:
-                now[models] += probabilities(self, known, x[None], models)
-            now /= len(asked)
+            shares = [probabilities(self, known, x[None], models) for x in asked]
+            now = every(self.problem, models, np.mean(shares, axis=0))
         pool = pool * (known is not None)
         return Overview(rows, now, found, UNIT_EDGES * log.unit, pool, self.silence)
 
