@@ -126,6 +126,24 @@ def test_the_verdict_and_the_table_are_in_the_unit_of_the_learner(tmp_path):
     assert " euros a decision." in told["verdict"]
 
 
+@pytest.mark.parametrize("silence", [5.0, None])
+def test_the_interval_of_the_holdout_is_that_of_its_weighted_outcomes(tmp_path, silence):
+    """A decision without a report counts as silence; where all report, it does not count yet."""
+    agent = {**MAIL["agent"], "silence": silence}
+    with InProcess(config(tmp_path, learners=[{**MAIL, "agent": agent}])) as client:
+        made = played(client, 60, np.random.default_rng(0), [None, 3.0])
+        told = client.get(f"{BASE}/report").json()["holdout"]
+    weights = 0.2 / (2 * np.array([one["probability"] for one in made]))
+    outcomes = np.array([3.0 if one["action"] == 1 else np.nan for one in made])
+    known = ~np.isnan(outcomes) if silence is None else np.full(60, True)
+    outcomes = np.nan_to_num(outcomes, nan=silence or 0.0)[known]
+    mean = np.average(outcomes, weights=weights[known])
+    error = np.sqrt((weights[known] ** 2 * (outcomes - mean) ** 2).sum()) / weights[known].sum()
+    assert told["mean"] == pytest.approx(mean)
+    assert told["high"] - told["low"] == pytest.approx(2 * 1.96 * error, rel=1e-3, abs=1e-6)
+    assert told["decisions"] == pytest.approx(weights.sum())
+
+
 def test_a_category_of_which_no_listed_value_comes_is_named(tmp_path):
     learner = {**MAIL, "features": {"age": "number", "country": ["DK", "SE"]}}
     with InProcess(config(tmp_path, learners=[learner])) as client:

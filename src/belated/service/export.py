@@ -58,12 +58,11 @@ LAST = {"outcome": "Float64", "events": "Int64", "reported": "Float64"}
 
 def columns(problem: Any) -> dict[str, str]:
     """The columns of a learner's log and their types."""
-    known = problem.features if problem.states is None and problem.actions is not None else None
     if problem.states is not None:
         seen = dict.fromkeys(["step", "state"] if problem.horizon > 1 else ["state"], "Int64")
     elif problem.actions is None:
         seen = {"features": "String"}
-    elif isinstance(known, Features):
+    elif isinstance(known := problem.features, Features):
         kinds = {name: "Float64" if name in known.numbers else "String" for name in known.fields}
         seen = {f"features.{name}": kind for name, kind in kinds.items()}
     else:

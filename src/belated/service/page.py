@@ -13,13 +13,10 @@ from pathlib import Path
 WEB = Path(__file__).with_name("web")
 
 
-def _text(name: str) -> str:
-    return WEB.joinpath(name).read_text(encoding="utf-8")
-
-
 def _page(name: str) -> str:
-    """A page with its files included."""
-    return re.sub(r"\{\{([\w./-]+)\}\}", lambda found: _text(found[1]), _text(name))
+    """A file of a page with the files that it includes."""
+    text = WEB.joinpath(name).read_text(encoding="utf-8")
+    return re.sub(r"\{\{([\w./-]+)\}\}", lambda found: _page(found[1]), text)
 
 
 def _hashes(kind: str, *pages: str) -> str:

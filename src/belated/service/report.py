@@ -40,25 +40,22 @@ DAYS = 400
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
-EPISODES = {
-    "open": "count(*) - count(closed)",
-    "overdue": "count(CASE WHEN closed IS NULL AND {past} THEN 1 END)",
-    "pending": "count(CASE WHEN closed IS NULL AND NOT {past} AND heard IS NULL "
-    "AND total IS NULL THEN 1 END)",
-    "forgotten": "count(CASE WHEN why = 'forgotten' THEN 1 END)",
-    "defaulted": "count(CASE WHEN why = 'default' THEN 1 END)",
-    "ever_overdue": "count(CASE WHEN {ever} THEN 1 END)",
-    "oldest": "min(CASE WHEN closed IS NULL THEN began END)",
-}
-"""Counts of episodes; oldest: when the oldest open one began."""
-OUTCOMES = {
-    "late": "count(DISTINCT CASE WHEN status IN ('late', 'used') THEN number || ' ' || at END)",
-    "taken": "count(CASE WHEN status IN ('taken', 'used') THEN 1 END)",
-    "heard": "max(CASE WHEN status IN ('taken', 'used') THEN at END)",
-}
-"""Counts of records and of facts; heard: when the last one arrived."""
-
-
+COUNTS = """
+SELECT * FROM (SELECT count(*) - count(closed),
+    count(CASE WHEN closed IS NULL AND {past} THEN 1 END),
+    count(CASE WHEN closed IS NULL AND NOT {past} AND heard IS NULL AND total IS NULL THEN 1 END),
+    count(CASE WHEN why = 'forgotten' THEN 1 END), count(CASE WHEN why = 'default' THEN 1 END),
+    count(CASE WHEN {ever} THEN 1 END), min(CASE WHEN closed IS NULL THEN began END)
+    FROM episodes AS e WHERE learner = ?) AS begun,
+(SELECT count(DISTINCT CASE WHEN status IN ('late', 'used') THEN number || ' ' || at END),
+    count(CASE WHEN status IN ('taken', 'used') THEN 1 END),
+    max(CASE WHEN status IN ('taken', 'used') THEN at END) FROM outcomes WHERE learner = ?) AS came
+"""
+COUNTED = (
+    "open", "overdue", "pending", "forgotten", "defaulted", "ever_overdue", "oldest",
+    "late", "taken", "heard",
+)  # fmt: skip
+"""What is counted; oldest: when the oldest open episode began; heard: when a fact last arrived."""
 OVERDUE = {
     True: ("({now} - began > {limit})", "coalesce(closed, {now}) - began > {limit}"),
     False: (
@@ -77,41 +74,40 @@ def counted(db: Tables, session: Session) -> dict[str, Any]:
     limit = 1e300 if config.deadline is None else config.deadline
     values = {"now": repr(session.clock()), "newest": agent.begun - 1, "limit": repr(limit)}
     past, ever = (text.format(**values) for text in OVERDUE[config.timed])
-    told = {"past": past, "ever": "FALSE" if config.grace is None else ever}
-    found = {"begun": begun}
-    for table, columns in (("episodes AS e", EPISODES), ("outcomes", OUTCOMES)):
-        asked = ", ".join(columns.values()).format(**told)
-        (row,) = db.all(f"SELECT {asked} FROM {table} WHERE learner = ?", session.name)
-        found |= zip(columns, row, strict=True)
-    return found
+    statement = COUNTS.format(past=past, ever="FALSE" if config.grace is None else ever)
+    (row,) = db.all(statement, session.name, session.name)
+    return {"begun": begun, **dict(zip(COUNTED, row, strict=True))}
 
 
 TOTALS = """
-SELECT day, coalesce(action, -1), count(*), count(t), sum(t), sum(t * t),
-    sum(w), sum(CASE WHEN t IS NOT NULL THEN w ELSE 0 END), sum(w * t), sum(w * t * t),
-    sum(w * w), sum(w * w * t), sum(w * w * t * t)
-FROM (SELECT {day} AS day, d.action AS action, ? + ? * e.total AS t, coalesce(d.holdout, 0) AS w
-    FROM episodes e LEFT JOIN decisions d
-    ON d.learner = e.learner AND d.number = e.number AND d.step = 0 WHERE e.learner = ?) AS told
-GROUP BY 1, 2 ORDER BY 1
+WITH came AS (SELECT {day} AS day, coalesce(d.action, -1) AS action, ? + ? * e.total AS t,
+    coalesce(d.holdout, 0) AS w FROM episodes e LEFT JOIN decisions d
+    ON d.learner = e.learner AND d.number = e.number AND d.step = 0 WHERE e.learner = ?),
+known AS (SELECT day, action, t, w, coalesce(t, ?) AS u FROM came),
+weighted AS (SELECT day, action, t, w, u, CASE WHEN u IS NOT NULL THEN w END AS v FROM known)
+SELECT day, action, count(*), count(t), count(u), sum(u),
+    sum(w), sum(CASE WHEN t IS NOT NULL THEN w END), sum(v), sum(v * u),
+    sum(t * t), sum(v * v), sum(v * v * u), sum(v * v * u * u)
+FROM weighted GROUP BY 1, 2 ORDER BY 1
 """
 """Sums by day and action, -1 without a decision.
 
-A decision and all of its outcomes count on the day of the decision, in UTC. With a holdout of share
-h, an action with probability p among n actions was drawn by the holdout with probability w =
-h / (n p). Every decision counts for the holdout with that weight w.
+A decision and all of its outcomes count on the day of the decision, in UTC. An outcome t is in
+people's unit; u is the outcome where it is known, which is that of silence without a report. With a
+holdout of share h, an action with probability p among n actions was drawn by the holdout with
+probability w = h / (n p). Every decision counts for the holdout with that weight w.
 """
-DAYS_OF, ACTIONS_OF, ALL, HELD, SQUARED = 0, 1, slice(2, 6), slice(6, 10), slice(10, 13)
-"""The columns of the sums: the number of the day since 1970; the action; decisions, those that have
-reported, and the sums of their outcomes t in people's unit and of their squares; the same of the
-holdout; the sums of w², w² t and w² t²."""
+DAYS_OF, ACTIONS_OF, ALL, HELD, SQUARES, SPREAD = 0, 1, slice(2, 6), slice(6, 10), 10, slice(11, 14)
+"""The columns: the number of the day since 1970; the action; decisions, those that have reported,
+those with a known outcome, and its sum; the same of the holdout; the sum of t²; those of w², w² u
+and w² u² where u is known."""
 
 
-def totals_of(db: Tables, session: Session) -> Floats:
-    """The sums of a learner, (N, 13)."""
+def totals_of(db: Tables, session: Session, silence: float | None) -> Floats:
+    """The sums of a learner, (N, 14)."""
     _, shift, factor = unit_of(session)
-    found = db.all(TOTALS.format(day=db.day), shift, factor, session.name)
-    return np.nan_to_num(np.array(found, dtype=np.float64).reshape(-1, 13))
+    found = db.all(TOTALS.format(day=db.day), shift, factor, session.name, silence)
+    return np.nan_to_num(np.array(found, dtype=np.float64).reshape(-1, SPREAD.stop))
 
 
 def delays_of(db: Tables, session: Session) -> Floats:
@@ -257,13 +253,13 @@ def look(session: Session) -> AgentSummary:
 
 def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
     """The whole report."""
+    silence = None if seen.overview is None else seen.overview.silence
     with session.db.reader() as db:
-        counts, totals = counted(db, session), totals_of(db, session)
-        delays = delays_of(db, session)
+        counts, delays = counted(db, session), delays_of(db, session)
+        totals = totals_of(db, session, silence)
     now, (unit, *_) = session.clock(), unit_of(session)
     sign = 1.0 if unit == "reward" else -1.0
     rows = _rows(session, seen, totals, sign)
-    silence = None if seen.overview is None else seen.overview.silence
     answer = seen.verdict or (verdict(rows, None, unit=session.config.unit or "") if rows else None)
     warnings = _warnings(session, seen, rows, len(delays), counts)
     return {
@@ -277,7 +273,7 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "actions": _actions(seen, rows, sign, totals),
         "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
         "days": _days(totals, seen, silence, now),
-        "holdout": _holdout(totals, silence, seen.holdout),
+        "holdout": _holdout(totals, seen.holdout),
         "delays": _delays(delays, seen),
         **{word: counts[word] for word in ("begun", "pending", "overdue", "late")},
         "words": WORDS,
@@ -292,10 +288,11 @@ def _rows(session: Session, seen: AgentSummary, totals: Floats, sign: float) -> 
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    played = (totals[totals[:, ACTIONS_OF] == a, ALL] for a in range(problem.actions))
-    plays, reports, total, squares = np.array([sums.sum(axis=0) for sums in played]).T
+    played = (totals[totals[:, ACTIONS_OF] == a] for a in range(problem.actions))
+    sums = np.array([one.sum(axis=0) for one in played])
+    plays, reports, _, total = sums[:, ALL].T
     names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
-    raw = np.stack([sign * total, squares], axis=1)  # (A, 2)
+    raw = np.stack([sign * total, sums[:, SQUARES]], axis=1)  # (A, 2)
     rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
     silence = silence_of(session, seen)
     return rows if silence is None else [_with_pending(row, sign * silence) for row in rows]
@@ -356,38 +353,26 @@ def _days(
 
 
 def _day(sums: list[float], silence: float | None, exposed: float) -> dict[str, Any]:
-    return {
-        "decisions": sums[0],
-        "reports": sums[1],
-        "so_far": _mean(sums, silence, 1.0),
-        "mean": _mean(sums, silence, exposed) if exposed >= LEAST_SHARE else None,
-    }
+    decided, reports, known, total = sums
+    so_far = mean = total / known if known > 0.0 else None
+    if so_far is not None and silence is not None:
+        mean = silence + (so_far - silence) / exposed if exposed >= LEAST_SHARE else None
+    return {"decisions": decided, "reports": reports, "so_far": so_far, "mean": mean}
 
 
-def _mean(sums: list[float], silence: float | None, exposed: float) -> float | None:
-    """The outcome per decision; only of those that have reported if silence has no meaning."""
-    decided, reports, total, _ = sums
-    if silence is None:
-        return total / reports if reports > 0.0 else None
-    return silence + (total - silence * reports) / (decided * exposed) if decided > 0.0 else None
-
-
-def _holdout(totals: Floats, silence: float | None, share: float) -> dict[str, Any] | None:
+def _holdout(totals: Floats, share: float) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
     whole = totals[totals[:, ACTIONS_OF] >= 0].sum(axis=0)
-    held = whole[HELD].tolist()
-    if not (share or held[0]):
+    everybody, held = (_day(whole[kind].tolist(), None, 1.0) for kind in (ALL, HELD))
+    if not (share or held["decisions"]):
         return None
-    mean, ends = _mean(held, silence, 1.0), dict.fromkeys(("low", "high"))
-    mass = held[0] if silence is not None else held[1]
+    mean, ends = held["so_far"], dict.fromkeys(("low", "high"))
     if mean is not None:
-        w, wt, wtt = whole[SQUARED].tolist()
-        m = mean - (silence or 0.0)  # relative to silence, which does not change the variance
-        error = math.sqrt(max(wtt - 2 * m * wt + m * m * w, 0.0)) / mass
-        ends = {"low": mean - Z * error, "high": mean + Z * error}
-    everybody = _mean(whole[ALL].tolist(), silence, 1.0)
-    told = {"share": share, "decisions": held[0], "reports": held[1], "mean": mean, **ends}
-    return {**told, "all_mean": everybody}
+        variance = whole[SPREAD] @ [mean * mean, -2.0 * mean, 1.0]
+        half = Z * math.sqrt(max(variance, 0.0)) / float(whole[HELD][2])
+        ends = {"low": mean - half, "high": mean + half}
+    told = {word: held[word] for word in ("decisions", "reports", "mean")}
+    return {"share": share, **told, **ends, "all_mean": everybody["mean"]}
 
 
 def _delays(delays: Floats, seen: AgentSummary) -> dict[str, Any]:
