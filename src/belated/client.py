@@ -164,8 +164,9 @@ class _Connected:
             except httpx.TransportError as error:
                 refused = ServiceError(f"{type(error).__name__}: {error}")
             else:
-                if answer.status_code == 307 and redirected < MOST_REDIRECTIONS:
-                    redirected, url = redirected + 1, _redirected(answer, url)
+                onward = answer.next_request if answer.status_code == 307 else None
+                if onward is not None and redirected < MOST_REDIRECTIONS:
+                    redirected, url = redirected + 1, _redirected(url, onward.url)
                     continue
                 if answer.status_code not in AGAIN:
                     return answer
@@ -538,11 +539,8 @@ def _dumped(what: str, value: Any) -> str:
         ) from None
 
 
-def _redirected(answer: httpx.Response, url: str) -> str:
+def _redirected(url: str, found: httpx.URL) -> str:
     """The target of a redirection; a redirection from https to http is refused."""
-    if answer.next_request is None:
-        return url
-    found = answer.next_request.url
     if url.startswith("https://") and found.scheme != "https":
         raise ServiceError(f"redirected from https to {checks.show(str(found))}", 307)
     return str(found)

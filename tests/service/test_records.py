@@ -29,9 +29,15 @@ records = st.one_of(
 
 @given(records)
 def test_a_record_comes_back_as_it_was(record):
-    again = parse(json.loads(json.dumps(record.to_json())))
+    again = parse(json.loads(json.dumps(written(record))))
     assert type(again) is type(record)
-    assert again.to_json() == record.to_json()
+    assert written(again) == written(record)
+
+
+def written(record):
+    if isinstance(record, End):
+        return {"episode": record.episode, "end": record.state}
+    return record.to_json()
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1))
@@ -94,4 +100,4 @@ def test_what_is_wrong_is_named(given_, field):
 )  # fmt: skip
 def test_anything_is_a_record_or_an_error(value):
     with contextlib.suppress(Refusal):
-        parse(value).to_json()
+        written(parse(value))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
@@ -113,7 +114,8 @@ class Gate:
 
     def check(self, method: str, headers: Headers) -> None:
         """Raise `Refusal` for what the head of a request says."""
-        if self.hosts and _name(headers.get(b"host", b"").decode("latin-1")) not in self.hosts:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if self.hosts and re.sub(r":\d*$", "", host) not in self.hosts:
             raise Refusal("host not allowed", outcome=None, status=421)
         if method in ("GET", "HEAD", "OPTIONS"):
             return
@@ -144,10 +146,3 @@ class Gate:
 
     def _too_large(self) -> Refusal:
         return Refusal(f"a body must have at most {self.body} bytes", outcome=None, status=413)
-
-
-def _name(host: str) -> str:
-    """A host without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].lower()

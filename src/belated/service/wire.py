@@ -196,10 +196,6 @@ class End:
         """The state."""
         return {"end": self.state}
 
-    def to_json(self) -> dict[str, Any]:
-        """The record as a JSON value."""
-        return {"episode": self.episode, "end": self.state}
-
 
 def parse(
     given: object,
