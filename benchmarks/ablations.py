@@ -6,7 +6,8 @@ python -m benchmarks.ablations bandit 20 "no penalty"    one row of it
 
 The worlds are those of benchmarks/practice.py with seeds that no table of it has, and three more.
 Scores are kept in benchmarks/out/ablations.json, so that a broken run continues. A change is made
-in a process of its own, with a cache of its own for kernels: constants are compiled into them.
+in a process of its own; constants are compiled into kernels, so a change of one has a cache of its
+own.
 """
 
 import json
@@ -85,11 +86,12 @@ class LowestAction:
 
 BOTH: dict[str, dict[str, object]] = {
     "ties to the first action": {f"{each}.rewound": LowestAction for each in (PLANNER, INFORMED)},
+    "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "prior visits of a row 0": {f"{DEEP}.PRIOR": 0.0},
 }
 KERNELS: dict[str, dict[str, object]] = {
-    "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "visits on their way never overdue": {f"{PENDING}.SPARE_EPISODES": 10**9},
+    "more than one visit on its way per row": {f"{DEEP}.MOST": 1e9},
     "prior visits of a row 0.2": {f"{DEEP}.PRIOR": 0.2},
     "rate of the weights 1": {f"{BELIEFS}.RATE": 1.0},
     "rate of the weights 4": {f"{BELIEFS}.RATE": 4.0},
@@ -102,6 +104,7 @@ KERNELS: dict[str, dict[str, object]] = {
     "noise without added costs of 1/2": {f"{BELIEFS}.COINS": 0.01},
     "no cell of each kind in the fit of eps": {f"{BELIEFS}.ONE_EACH": 0.01},
     "no wide core in the fit of the prior": {f"{BELIEFS}.WIDE": 0.0},
+    "no cell of 1/2 in the fit of the prior": {f"{BELIEFS}.HALF": 0.01},
 }
 CHANGES: dict[str, dict[str, dict[str, object]]] = {
     "bandit": {
@@ -191,9 +194,10 @@ def main(given: list[str]) -> None:
     for information in given[:1] or CHANGES:
         for change in CHANGES[information]:
             with tempfile.TemporaryDirectory() as cache:
+                compiled = any(".kernels." in place for place in CHANGES[information][change])
                 subprocess.run(
                     [sys.executable, "-m", "benchmarks.ablations", information, str(seeds), change],
-                    env={**os.environ, "NUMBA_CACHE_DIR": cache},
+                    env={**os.environ, **({"NUMBA_CACHE_DIR": cache} if compiled else {})},
                     check=True,
                 )
         if given:

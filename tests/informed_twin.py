@@ -28,12 +28,12 @@ class InformedTwin:
         self.m0, self.t2, self.eps = 0.5, 1 / 12, 0.5
         self.R, self.hint = np.zeros((H, S, A)), np.zeros((H, S, A))
         self.n = np.zeros((H, S, A, S))  # counts per step; summed over steps if homogeneous
-        self.suggested, self.delays = {}, []
+        self.suggested, self.coming, self.delays = {}, {}, []
         self.counted, self.total = [], 0
         self.steps = 1  # steps of the costs that came; 1 while they are the same at every step
 
     def phi(self):
-        return min(self.err.min() / self.coins, 1.0) if self.coins else 1.0
+        return min(max(self.err.min() / self.coins, 0.016), 1) if self.coins else 1.0
 
     def noises(self, mean, n):
         """The noise of a cell, and its noise if it belongs to the core."""
@@ -51,7 +51,7 @@ class InformedTwin:
         y, n = (self.sums[0] / self.weights[0])[: self.steps], self.weights[0]
         r, v = self.slab(y, n), self.noises(y, n)[1] / n
         om = (1 - r) / (self.t2 + v)
-        m0 = (om * y).sum() / om.sum()
+        m0 = ((om * y).sum() + 12 * 0.5) / (om.sum() + 12)
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
         target = ((om * ((y - self.m0) ** 2 - v)).sum() + po / 12) / (om.sum() + po)
@@ -83,6 +83,9 @@ class InformedTwin:
 
     def begin(self, k):
         A = self.problem.actions
+        if self.delays:
+            limit = 2 * np.mean(self.delays) + 5
+            self.coming = {j: v for j, v in self.coming.items() if k - j <= limit}
         ahead = 1 + self.expected_reports(k)
         lean = np.maximum(self.R + ahead * self.hint, 0)
         total = lean.sum(2, keepdims=True)
@@ -95,6 +98,7 @@ class InformedTwin:
         w = np.where(self.log_weights > FLOOR, np.exp(self.log_weights), 0)
         played = (w[0] * matched + w[1] * planned) / w.sum()
         self.suggested[k] = played, matched, planned, self.said
+        self.coming[k] = self.visits(played)
         return played
 
     def expected_reports(self, k):
@@ -118,11 +122,12 @@ class InformedTwin:
         w /= w.sum(0)
         costs = sum(w[m] * mean for m, mean in enumerate(self.said))
         policy, V = np.zeros((H, S, A)), np.zeros(S)
+        pend = sum(self.coming.values(), np.zeros((H, S, A)))
         for h in reversed(range(H)):
             Q = np.zeros((S, A))
             for s in range(S):
                 for a in range(A):
-                    Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V)
+                    Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V, pend[h, s, a])
             Q = np.clip(Q, 0, H - h)
             for s in range(S):
                 best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
@@ -130,13 +135,13 @@ class InformedTwin:
             V = Q.min(1)
         return policy
 
-    def next_value(self, h, s, a, V):
+    def next_value(self, h, s, a, V, pend):
         """The mean next value; an unknown state has the value 0."""
         if self.known is not None:
             return self.known[h, s, a] @ V
         n = self.counts(h)[s, a]
         if not n.any():
-            return 0.0
+            return V.mean() * pend / (1 + pend)
         p = (n + 0.05 / len(V)) / (n.sum() + 0.05 + 0.02)
         return p @ V
 
@@ -147,11 +152,19 @@ class InformedTwin:
             mass = np.einsum("s,sa,sat->t", mass, policy[h], self.frequencies(h))
         return np.array(found)[:, :, None]
 
+    def visits(self, policy):
+        """Expected visits of the rows of every step (H, S, A), equal over steps if homogeneous."""
+        rows = self.reach(policy) * policy
+        if self.problem.homogeneous:
+            rows = np.broadcast_to(rows.sum(0), rows.shape)
+        return np.floor(np.minimum(rows, 1) * 2**20) / 2**20
+
     def observe(self, paths, costs, k):
         H, S, A = self.problem.shape
         for path in paths.values():
             for h in range(H):
                 self.n[h, path.states[h], path.actions[h], path.states[h + 1]] += 1
+            self.coming.pop(path.episode, None)
         for j in sorted(costs):
             self.steps = max(self.steps, len(costs[j]))
             self.learn(j, np.broadcast_to(costs[j], (H, S, A)))

@@ -58,7 +58,7 @@ class PlannerTwin:
         y, v = np.array(cells).T
         r = np.array(r)
         om = (1 - r) / (self.t2 + v)
-        m0 = np.sum(om * y) / np.sum(om)
+        m0 = (np.sum(om * y) + 12 * 0.5) / (np.sum(om) + 12)
         om = (1 - r) / (self.t2 + v) ** 2
         po = 0.1 * om.mean()
         T = (np.sum(om * ((y - self.m0) ** 2 - v)) + po / 12) / (np.sum(om) + po)
@@ -182,7 +182,7 @@ class PlannerTwin:
                         for state, number in self.n[row].items():
                             onward[state] += mass[s] * number / n
             mass = onward
-        return {row: math.floor(x * 2**20) / 2**20 for row, x in rows.items()}
+        return {row: math.floor(min(x, 1) * 2**20) / 2**20 for row, x in rows.items()}
 
     def observe(self, paths, costs, k):
         """paths, costs: the new ones, by episode."""
@@ -194,8 +194,9 @@ class PlannerTwin:
                 seen = self.n.setdefault(row, {})
                 seen[path.states[h + 1]] = seen.get(path.states[h + 1], 0) + 1
             if j in self.coming:
-                walked = [self.row(h, int(path.states[h]), int(path.actions[h])) for h in range(H)]
-                self.coming[j] = {row: float(walked.count(row)) for row in walked}
+                self.coming[j] = {
+                    self.row(h, int(path.states[h]), int(path.actions[h])): 1.0 for h in range(H)
+                }
         self.costs.update(costs)
         for j in sorted(paths.keys() | costs.keys()):
             if j in self.paths and j in self.costs:

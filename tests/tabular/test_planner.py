@@ -194,7 +194,7 @@ def test_a_few_equal_costs_are_not_certainty():
     agent = bl.DelayedPlanner(bl.Problem(states=1, actions=2, horizon=1), changing=False)
     agent._memories.weights[0] = agent._memories.sums[0] = 6.0, 40.0
     agent._memories.prior[:] = 0.5, beliefs.LEAST_SPREAD, 0.05
-    few, many = beliefs.predict(agent._memories, -1, np.zeros(2)).means[0]
+    few, many = beliefs.predict(agent._memories, np.zeros(2)).means[0]
     assert few < 0.65
     assert many > 0.95
 

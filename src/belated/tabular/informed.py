@@ -4,7 +4,8 @@
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
            weighted in every cell by their past errors                            (beliefs)
     3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited row
-           ends the episode, and a visited one does with a small probability     (deep_planning)
+           ends the episode, unless a visit is pending, and a visited one with a small probability
+                                                                                  (deep_planning)
     4      average the policies of regret matching+ and of the plan with weights proportional to
            exp(l), without one at the smallest weight, and play that
     5      remember the two policies and the predictions of the memories
@@ -39,6 +40,7 @@ from belated.core.versions import Kept
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
 from belated.tabular.parts.costs import REVEALED
+from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import Model
 from belated.tabular.parts.update import Arrival, Outlook
@@ -49,6 +51,7 @@ from belated.tabular.planner import (
     model_for,
     rewound,
     rows_of,
+    shown,
 )
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
@@ -103,6 +106,7 @@ class InformedPlanner(Learner[Suggested]):
     _memories: CostMemories  # C = S A, or H S A once costs depend on the step
     _model: Model
     _matched: Regrets
+    _pending: Pending
     _waiting: Waiting
     _scores: Annotated[Floats, Entries(low=LEAST, high=0.0)]  # (2,), of regret matching+, the plan
 
@@ -127,7 +131,7 @@ class InformedPlanner(Learner[Suggested]):
         self._trust = deep_planning.full_trust(rows_of(self._model))
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
-        self._pending = np.zeros(self._trust.near.shape)
+        self._pending = Pending(self._trust.near.shape, problem.start_probabilities)
         self._waiting = Waiting(problem.actions)
         self._memories = empty_memories(len(self._keep), 0, S * A)
         self._scores = np.array([LEAST, 0.0])
@@ -135,13 +139,15 @@ class InformedPlanner(Learner[Suggested]):
     @property
     def axes(self) -> dict[str, int]:
         """The numbers of memories and cells."""
-        fresh = empty_memories(len(self._keep), 0, self.problem.states * self.problem.actions)
-        return axes_of(fresh, self.problem.horizon)
+        H, S, A = self.problem.shape
+        return axes_of(empty_memories(len(self._keep), 0, S * A), H)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose costs have arrived."""
         paths, entries = self._ledger.take(records)
         self._model.learn(paths, self.begun)
+        for path in paths:
+            self._pending.take_out(path.episode)  # its rows are counted now
         for entry in entries:
             if entry.costs is not None:
                 if entry.memory is not None:
@@ -150,43 +156,41 @@ class InformedPlanner(Learner[Suggested]):
                 self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
-        """Discard an episode: its feedback will not be used."""
+        """Discard an episode: its feedback will not be used, and its visits are not pending."""
         super().forget(episode)
         self._waiting.forget(episode)
+        self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the cost of the policy, and the weights."""
-        memories = np.exp(self._memories.scores)
-        memories /= memories.sum()
-        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
-        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        told = {"weight_plan": 1.0 - self._weight(), **shown(self._model, self._memories)}
+        policy, costs = self._ledger.policy, self._ledger.newest
         if policy is not None and costs is not None:
             told["cost"] = self._model.value(frozen(costs), frozen(policy))
-        return {
-            **super().diagnostics(),
-            **told,
-            "weight_plan": 1.0 - self._weight(),
-            **{f"weight_{m}": float(weight) for m, weight in enumerate(memories)},
-        }
+        return {**super().diagnostics(), **told}
 
     def check_learned(self) -> None:
         """Check the memories."""
         check_memories(self._memories)
 
     def _next_policy(self) -> tuple[Floats, Suggested]:
+        self._pending.give_up(self.begun)
         missing = self._waiting.begin()
         coming = min(float(missing), self._waiting.mean_delay)
         matched = frozen(self._match.policy(self._matched, Outlook(missing, coming)))
-        made = beliefs.predict(self._memories, -1, np.zeros(self._memories.sums.shape[1]))
+        made = beliefs.predict(self._memories, np.zeros(self._memories.sums.shape[1]))
         planned, weight = self._plan(made.costs), self._weight()
         kept = self._versions.keep(matched), self._plans.keep(planned)
-        return _average(matched, planned, weight), Suggested(*kept, weight, frozen(made.means))
+        played = _average(matched, planned, weight)
+        if self.uses_paths:
+            self._pending.expect(self.begun, rows_of(self._model), self._trust, played)
+        return played, Suggested(*kept, weight, frozen(made.means))
 
     def _plan(self, expected: Floats) -> Floats:
         """The plan for expected costs (1, C); only unvisited rows and states are explored."""
         H, S, A = self.problem.shape
         if self._model.counts is not None:
-            deep_planning.trust(self._model.counts.visits, self._pending, NEW, self._trust)
+            deep_planning.trust(self._model.counts.visits, self._pending.total, NEW, self._trust)
         policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
         draws = rewound(self._rng, self._start, self.begun).random((H, S))
         certain = frozen(np.zeros(costs.shape))
@@ -208,20 +212,24 @@ class InformedPlanner(Learner[Suggested]):
         self._scores = np.maximum(scores - scores.max(), LEAST)
         cells = max(costs.size, self._memories.sums.shape[1])
         if cells > self._memories.sums.shape[1]:  # costs depend on the step from now on
-            grown = {n: np.tile(getattr(self._memories, n), (1, H)) for n in GROWING}
-            self._memories = self._memories._replace(**grown)
+            self._memories = self._memories._replace(
+                **{name: np.tile(getattr(self._memories, name), (1, H)) for name in GROWING}
+            )
         beliefs.learn(
             self._memories,
             self._keep,
-            _repeated(entry.memory.said, cells),
+            frozen(np.tile(entry.memory.said, (1, cells // entry.memory.said.shape[1]))),
             np.arange(cells),
             np.ones(cells),
-            _repeated(costs.reshape(1, -1), cells)[0],
+            frozen(np.tile(costs.ravel(), cells // costs.size)),
             RATE * math.sqrt(H) / cells,
             0.0,
         )
-        played = _average(matched, planned, entry.memory.weight)
-        self._match.learn(self._matched, Arrival(played, costs, self._model))
+        self._match.learn(
+            self._matched,
+            Arrival(_average(matched, planned, entry.memory.weight), costs, self._model),
+        )
+        self._pending.note(self.begun - 1 - entry.number)
 
 
 def _average(matched: Floats, planned: Floats, weight: float) -> Floats:
@@ -229,10 +237,3 @@ def _average(matched: Floats, planned: Floats, weight: float) -> Floats:
     if weight == 0.0:  # nearly always
         return planned
     return frozen(weight * matched + (1.0 - weight) * planned)
-
-
-def _repeated(values: Floats, cells: int) -> Floats:
-    """Values (n, C) for every step, if there are more cells; read-only."""
-    if values.shape[1] == cells:
-        return frozen(values)
-    return frozen(np.tile(values, (1, cells // values.shape[1])))

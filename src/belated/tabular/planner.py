@@ -125,8 +125,9 @@ class DelayedPlanner(Learner[Said]):
         self._rng = generator(seed, 0)
         self._start = self._rng.bit_generator.state
         self._trust = deep_planning.full_trust(rows_of(self._model))
-        self._pending = Pending(self._trust.near.shape)
+        self._pending = Pending(self._trust.near.shape, problem.start_probabilities)
         self._memories = empty_memories(len(self._keep), H, S * A)
+        self._alone = np.where(np.arange(len(self._memories.scores)) == PROBED, 0.0, -np.inf)
         self._fruitless = 0
 
     @property
@@ -154,26 +155,15 @@ class DelayedPlanner(Learner[Said]):
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""
-        weights = np.exp(self._memories.scores)
-        weights /= weights.sum()
-        counts = self._model.counts
-        return {
-            **super().diagnostics(),
-            **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
-            "noise": float(beliefs.noise_factor(self._memories.errors)),
-            **{f"weight_{m}": float(weight) for m, weight in enumerate(weights)},
-        }
+        noise = {"noise": float(beliefs.noise_factor(self._memories.errors))}
+        return {**super().diagnostics(), **noise, **shown(self._model, self._memories)}
 
     def check_learned(self) -> None:
         """Check that the learned values are consistent."""
         check_memories(self._memories)
-        for entry in self._ledger:
-            said = entry.memory
-            if said is None:
-                continue
-            if (said.met is None) != (entry.path is None) or (said.met is None) == (
-                said.means is None
-            ):
+        kept = [(entry.path, entry.memory) for entry in self._ledger if entry.memory is not None]
+        for path, said in kept:
+            if (said.met is None) != (path is None) or (said.met is None) == (said.means is None):
                 raise ValueError("met must be kept where the path has come, and means elsewhere")
             if len(said.seen) != len(said.values) or np.any(np.diff(said.seen) <= 0):
                 raise ValueError("seen must rise, and be as many as values")
@@ -186,19 +176,17 @@ class DelayedPlanner(Learner[Said]):
         rng = rewound(self._rng, self._start, self.begun)
         probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
-        memories, alone = self._memories, PROBED if probing else -1
-        predicted = beliefs.predict(memories, alone, pending.sum(0).ravel())
+        memories = self._memories._replace(scores=self._alone) if probing else self._memories
+        predicted = beliefs.predict(memories, pending.sum(0).ravel())
         seen, values = beliefs.of_steps(memories, predicted)
         said = Said(frozen(predicted.means), frozen(seen), frozen(values))
         if self._model.counts is not None:
             deep_planning.trust(self._model.counts.visits, pending, 0.0, self._trust)
-        policy, visits, rows = np.zeros((H, S, A)), np.zeros(pending.shape), rows_of(self._model)
+        policy, rows = np.zeros((H, S, A)), rows_of(self._model)
         optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
         costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
         deep_planning.plan(rows, self._trust, costs, variances, optimism, draws, policy)
-        start = self.problem.start_probabilities
-        deep_planning.expected_visits(rows, self._trust, policy, start, visits)
-        self._pending.put_in(self.begun, frozen(visits))
+        self._pending.expect(self.begun, rows, self._trust, policy)
         return frozen(policy), said
 
     def _cells(self, path: Trajectory) -> Ints:
@@ -215,7 +203,7 @@ class DelayedPlanner(Learner[Said]):
         if entry.number in self._pending and entry.costs is None:
             visits = np.zeros(self._pending.total.shape)
             steps = np.minimum(np.arange(self.problem.horizon), len(visits) - 1)
-            np.add.at(visits, (steps, path.states[:-1], path.actions), 1.0)
+            visits[steps, path.states[:-1], path.actions] = 1.0
             self._pending.put_in(entry.number, frozen(visits))
 
     def _learn(self, entry: Open[Said]) -> None:
@@ -255,6 +243,15 @@ def rewound(
     start["state"]["counter"][3] = episode
     rng.bit_generator.state = start
     return rng
+
+
+def shown(model: Model, memories: beliefs.CostMemories) -> dict[str, float]:
+    """What diagnostics show of a model and of memories."""
+    weights, counts = np.exp(memories.scores), model.counts
+    return {
+        **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
+        **{f"weight_{m}": float(w) for m, w in enumerate(weights / weights.sum())},
+    }
 
 
 def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:

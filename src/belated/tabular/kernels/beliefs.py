@@ -33,6 +33,8 @@ LEAST_SPREAD = 2.5e-5
 """The smallest variance of the core."""
 WIDE = 0.1
 """The weight of the widest core in the fit of t2, in cells."""
+HALF = 1.0
+"""The weight of 1/2 in the fit of m0, in cells whose mean is known exactly."""
 COINS = 2.0
 """The costs of 1/2 that are added to a cell where its noise is computed."""
 ONE_EACH = 1.0
@@ -74,10 +76,9 @@ class Predicted(NamedTuple):
 @njit(cache=True)
 def noise_factor(errors: Floats) -> float:
     """phi: the errors of the best memory relative to Bernoulli costs with the same means."""
-    N = errors.shape[0] - 1
-    if errors[N] <= 0.0:
+    if errors[-1] <= 0.0:
         return 1.0
-    least: float = errors[:N].min() / errors[N]
+    least: float = errors[:-1].min() / errors[-1]
     return min(least, 1.0)
 
 
@@ -88,10 +89,10 @@ def _normal(distance: float, variance: float) -> float:
 
 
 @njit(cache=True)
-def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
+def predict(memories: CostMemories, pending: Floats) -> Predicted:
     """The predictions; the prior of memory 0 is fitted to the visited cells.
 
-    alone: use this memory only; -1 for all. A memory with the smallest weight does not count.
+    A memory with the smallest weight does not count, nor one whose score is minus infinity.
     pending: (C,), visits that reduce the variances as if they had reported.
     """
     sums, weights, step_sums, step_weights, scores, local, errors, prior = memories
@@ -103,7 +104,7 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
     means, by_step = np.empty((M, C)), False
     pooled, certain, noises, shares = np.empty((4, C))
     cells, slabs = 0.0, 0.0
-    flat, centre, steep, excess = 0.0, 0.0, 0.0, 0.0
+    flat, centre, steep, excess = HALF / SPAN, 0.5 * HALF / SPAN, 0.0, 0.0
     for c in range(C):
         # stage 1: memory 0 under each component: precision = prior precision + W / noise
         total, weight = sums[0, c], weights[0, c]
@@ -145,8 +146,6 @@ def predict(memories: CostMemories, alone: int, pending: Floats) -> Predicted:
         every, cost, variance, stepped = 0.0, 0.0, 0.0, 0.0
         for m in range(N):
             w = math.exp(score[m] - best) if score[m] - best > LEAST else 0.0
-            if alone >= 0:
-                w = 1.0 if m == alone else 0.0
             every += w
             if m < M:
                 cost += w * means[m, c]

@@ -11,6 +11,8 @@ from belated.tabular.kernels.planning import Rows
 
 PRIOR = 0.05
 """The prior weight of a uniform next state in the mean of every row, in visits."""
+MOST = 1.0
+"""The most visits that an open episode has on their way in a row: its costs will count once."""
 QUANTUM = 2.0**20
 """Expected visits are whole multiples of 1 / QUANTUM, so that sums of them are exact."""
 ROUNDING = 1e-9
@@ -83,12 +85,9 @@ def plan(
         t, c = min(h, T - 1), min(h, costs.shape[0] - 1)
         succ, prob, left = successors[t], probabilities[t], float(H - h)
         # stage 1: the next value under a uniform next state
-        mean = 0.0
+        mean = after.mean()
         for s in range(S):
-            mean += after[s]
-        mean /= S
-        for s in range(S):
-            lowest, chosen = np.inf, 0
+            lowest = np.inf
             for a in range(A):
                 # stage 2: observed moments of the next value; its variance times spread is added
                 first, second = 0.0, 0.0
@@ -102,14 +101,13 @@ def plan(
                 # stage 3: Q, clipped; V is the least Q
                 q = costs[c, s, a] + first - optimism * math.sqrt(u)
                 values[a] = min(max(q, 0.0), left)
-                chosen = a if values[a] < lowest else chosen
                 lowest = min(lowest, values[a])
             now[s] = lowest
             # stage 4: one of the best actions
-            best = 0
+            best, chosen = 0, 0
             for a in range(A):
                 best += values[a] <= lowest + ROUNDING
-            rank = int(draws[h, s] * best) if best > 1 else -1
+            rank = int(draws[h, s] * best)
             for a in range(A):
                 if rank >= 0 and values[a] <= lowest + ROUNDING:
                     chosen = a
@@ -122,7 +120,7 @@ def plan(
 def expected_visits(
     rows: Rows, trusted: Trust, policy: Floats, start: Floats, visits: Floats
 ) -> None:
-    """Write the expected visits (T, S, A) of a policy in an episode.
+    """Write the expected visits (T, S, A) of a policy in an episode, at most MOST per row.
 
     The successors of an unvisited row are unknown, so its probability mass stops there. visits: all
     0 at first. The result is rounded down to multiples of 1 / QUANTUM.
@@ -144,4 +142,4 @@ def expected_visits(
                             for w in range(W):
                                 onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
         here, onward = onward, here
-    visits[:] = np.floor(visits * QUANTUM) / QUANTUM
+    visits[:] = np.floor(np.minimum(visits, MOST) * QUANTUM) / QUANTUM

@@ -11,9 +11,10 @@ from typing import Annotated
 
 import numpy as np
 
-from belated.core.arrays import Floats
+from belated.core.arrays import Floats, frozen
 from belated.core.tree import Count, Entries, Learned
-from belated.tabular.kernels.deep_planning import QUANTUM
+from belated.tabular.kernels.deep_planning import QUANTUM, Trust, expected_visits
+from belated.tabular.kernels.planning import Rows
 
 SPARE_EPISODES = 5
 """The number of episodes beyond twice the mean delay for which visits stay pending."""
@@ -24,6 +25,7 @@ class Pending(Learned):
 
     Args:
         shape: (T, S, A), the shape of the visits of an episode.
+        start: (S,), the probabilities of the first state.
 
     Attributes:
         total: (T, S, A), the sum over all episodes with pending visits.
@@ -34,8 +36,8 @@ class Pending(Learned):
     _delays: Annotated[int, Entries(low=0)]
     _arrived: Count
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.total = np.zeros(shape)
+    def __init__(self, shape: tuple[int, ...], start: Floats) -> None:
+        self.total, self._start = np.zeros(shape), start
         self._coming = {}
         self._delays = self._arrived = 0
 
@@ -47,6 +49,12 @@ class Pending(Learned):
         self.take_out(episode)
         self._coming[episode] = visits
         self.total += visits
+
+    def expect(self, episode: int, rows: Rows, trusted: Trust, policy: Floats) -> None:
+        """Add the expected visits of the policy that an episode plays."""
+        visits = np.zeros(self.total.shape)
+        expected_visits(rows, trusted, policy, self._start, visits)
+        self.put_in(episode, frozen(visits))
 
     def take_out(self, episode: int) -> None:
         """Stop counting the visits of an episode, if they were counted."""
