@@ -513,8 +513,6 @@ def evidence(
     top = max(0.0, float(logs.max()))
     weights = np.exp(logs - top)
     total = float(weights.sum())
-    if total == 0.0:
-        return 0.0, 0
     median = int(np.searchsorted(np.cumsum(weights), 0.5 * total))
     return total / (total + math.exp(-top)), at[min(median, len(at) - 1)]
 

@@ -29,7 +29,7 @@ from belated.core.records import Decision, unchecked
 from belated.core.tree import Count, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.features import Features, Scaling
+from belated.linear.features import Scaling, unscaled
 from belated.linear.fit import form
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class Model:
     def __post_init__(self) -> None:
         problem, known = self.problem, self.known
         checks.instance("problem", problem, Choice)
-        count = len(problem.features.numbers) if isinstance(problem.features, Features) else 0
-        if self.scaling.mean.shape != (count,):
-            raise ValueError(f"scaling must be of {count} numbers, got {self.scaling.mean.shape}")
+        numbers, given = len(unscaled(problem.features).mean), self.scaling.mean.shape
+        if given != (numbers,):
+            raise ValueError(f"scaling must be of {numbers} numbers, got {given}")
         checks.real("floor", self.floor, 0.0, 1.0)
         checks.real("holdout", self.holdout, 0.0, 1.0)
         if self.reference is not None and len(self.reference) != problem.actions:

@@ -84,14 +84,15 @@ class DecisionWorld:
         """The visits of a run, checked."""
         made = self._draw(episodes, rng)
         checks.instance("draw(episodes, rng)", made, Visits)
-        if len(made.means) != episodes:
-            raise ValueError(f"draw must give {episodes} decisions, got {len(made.means)}")
-        A = self.problem.actions
-        if A is not None and made.means.shape[1] != A:
-            raise ValueError(f"draw must give means of {A} actions, got {made.means.shape[1]}")
         width = 0 if made.features is None else made.features.shape[-1]
-        if width != self.problem.width:
-            raise ValueError(f"draw must give {self.problem.width} features, got {width}")
+        actions = made.means.shape[1]
+        for what, given, wanted in (
+            ("decisions", len(made.means), episodes),
+            ("actions", actions, self.problem.actions or actions),
+            ("features", width, self.problem.width),
+        ):
+            if given != wanted:
+                raise ValueError(f"draw must give {wanted} {what}, got {given}")
         return made
 
     def __repr__(self) -> str:
