@@ -285,7 +285,7 @@ def test_a_deadline_in_seconds_passes_without_a_request(tmp_path, clock):
         assert (late.status_code, late.json()["outcome"]) == (200, "late")
     _, rows = same_from_snapshot_and_rows(table, "shop")
     assert [(fact, status) for _, _, fact, *_, status, _, _ in rows["outcomes"]] == [
-        ("default", "default"), ("path", "taken"), ("step 0", "late")
+        ("end", "taken"), ("outcome", "default"), ("path", "taken"), ("step 0", "late")
     ]  # fmt: skip
 
 

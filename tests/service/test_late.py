@@ -92,8 +92,9 @@ def test_within_the_grace_a_late_record_moves_the_agent_as_it_would_without_a_se
         assert fingerprint(found.runner.agent) == fingerprint(agent)
     facts = [(number, fact) for _, number, fact, *_ in rows["outcomes"]]
     assert facts == [
-        (0, "path"), (0, "step 0"), (0, "step 1"), (1, "path"), (1, "step 0"), (1, "step 1"),
-        (2, "path"), (3, "path"),
+        (0, "end"), (0, "outcome"), (0, "path"), (0, "step 0"), (0, "step 1"),
+        (1, "end"), (1, "path"), (1, "step 0"), (1, "step 1"),
+        (2, "end"), (2, "path"), (3, "end"), (3, "path"),
     ]  # fmt: skip
     for change in ({"grace": 3}, {"grace": None}):
         with pytest.raises(StorageError, match="grace must stay as it was"):

@@ -262,7 +262,7 @@ def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path
         assert feed(step=1, cost=0.5) == "duplicate"
     _, rows = same(table, "walk")
     assert [(fact, status) for _, _, fact, *_, status, _, _ in rows["outcomes"]] == [
-        ("default", "default"), ("step 0", "taken"), ("step 1", "late")
+        ("outcome", "default"), ("step 0", "taken"), ("step 1", "late")
     ]  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_an_answer_is_sent_after_its_rows_are_on_disk(tmp_path, monkeypatch):
             answers = await asyncio.gather(*pair)
             return [(answer.json()["outcome"], stored[-1]) for answer in answers]
 
-        assert sorted(client._call(twice())) == [("duplicate", (1, 1)), ("taken", (1, 1))]
+        assert sorted(client._call(twice())) == [("duplicate", (1, 2)), ("taken", (1, 2))]
 
 
 def test_a_key_begins_one_episode_whatever_asks_for_it(tmp_path):

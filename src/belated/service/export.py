@@ -74,8 +74,9 @@ STATEMENT = """
 SELECT d.number, e.key, d.at, d.action, d.probability, d.holdout, nullif(d.allowed, 'null'),
     d.step, d.observation, sum(o.value), count(o.value), min(o.at)
 FROM decisions d JOIN episodes e ON e.learner = d.learner AND e.number = d.number
-LEFT JOIN outcomes o ON o.learner = d.learner AND o.number = d.number AND o.status <> 'default'
-    AND o.fact NOT IN ('path', 'end') AND (o.fact NOT LIKE 'step %' OR o.fact = 'step ' || d.step)
+LEFT JOIN outcomes o ON o.learner = d.learner AND o.number = d.number
+    AND o.fact NOT IN ('path', 'end', 'outcome')
+    AND (o.fact NOT LIKE 'step %' OR o.fact = 'step ' || d.step)
 WHERE d.learner = ? AND d.probability IS NOT NULL AND {condition}
 GROUP BY d.number, d.step, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.observation
 ORDER BY d.number {order}, d.step LIMIT ?

@@ -48,13 +48,15 @@ CHUNK = 64
 """The largest number of records of one call, so that no call takes long."""
 SETTINGS = ("floor", "holdout")
 """The settings of an agent that may change while it learns."""
+WHOLE = "outcome"
+"""The fact of a whole outcome, made from the reported ones, or from the default in their place."""
 DEFAULT = "default"
-"""The fact of a default that was learned in place of a report, and the status of its row."""
+"""The status of an outcome that was learned in place of a report."""
 NO_EVENT = "event"
 """The fact of a reward without an event; those of named events begin with "="."""
 WINDOW = 5_000
 """The number of requests whose rows are read at once."""
-OUTCOMES = "number, fact, value, text, body, at, happened, status, seq, place"
+OUTCOMES = "number, fact, value, text, body, at, happened, status"
 Rows = dict[str, list[tuple[Any, ...]]]
 """The rows of one request by what they tell: begun, changes, closed, outcomes."""
 
@@ -70,8 +72,6 @@ class OutcomeRow(NamedTuple):
     at: float
     happened: float
     status: str
-    seq: int | None
-    place: int
 
     @property
     def key(self) -> str | int:
@@ -138,8 +138,8 @@ class AgentRunner:
         self._calls.append(partial(self._forget, number))
 
     def observe(self, rows: Iterable[OutcomeRow]) -> None:
-        """Queue what the outcomes of one request report, unless another process is to learn it."""
-        used = [row for row in rows if row.status in ("taken", "used") and row.seq is not None]
+        """Queue what the outcomes of one request report."""
+        used = [row for row in rows if row.status in ("taken", "used")]
         made = [record for record in map(self._record, used) if record is not None]
         records = [one for one in made if one.is_outcome or self.agent.uses_paths]
         for i in range(0, len(records), CHUNK):

@@ -29,6 +29,7 @@ from belated.service.runner import (
     DEFAULT,
     NO_EVENT,
     OUTCOMES,
+    WHOLE,
     AgentRunner,
     OutcomeRow,
     digest,
@@ -58,8 +59,6 @@ KEPT = 2
 """The number of snapshots to keep."""
 ITEM = 8
 """The number of bytes of an entry of a policy."""
-LARGEST_AMOUNT = 1e100
-"""Larger amounts count as this, so that squares stay finite."""
 SLICE = 500
 """The largest number of episodes that are closed at once."""
 INSERT = {
@@ -68,7 +67,7 @@ INSERT = {
     "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
     "policies": "VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
-    "outcomes": f"(learner, {OUTCOMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "outcomes": f"(learner, {OUTCOMES}, seq, place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (learner, number, fact) DO UPDATE SET value = excluded.value, "
     "text = excluded.text, body = excluded.body, at = excluded.at, "
     "happened = excluded.happened, status = excluded.status, seq = excluded.seq, "
@@ -76,6 +75,16 @@ INSERT = {
 }
 """How rows are inserted. A fact that came too late may come again in time, for another default. A
 key that another process uses at the same time inserts nothing."""
+UPDATE = """
+UPDATE episodes SET closed = coalesce(closed, ?), ended = coalesce(ended, ?),
+why = coalesce(why, ?),
+heard = (SELECT min(o.at) FROM outcomes o WHERE o.learner = episodes.learner
+    AND o.number = episodes.number AND o.status IN ('taken', 'used'){whole}),
+total = (SELECT sum(o.value) FROM outcomes o WHERE o.learner = episodes.learner
+    AND o.number = episodes.number AND o.status <> 'late'{whole})
+WHERE learner = ? AND number = ?
+"""
+"""How an episode is closed, and its outcomes are added up."""
 
 
 class Clock:
@@ -105,16 +114,16 @@ class EpisodeState:
 
     Attributes:
         exists: whether the tables have such an episode.
-        why: why the current request closes it; None if it does not.
+        ended, why: the number of the current request and its reason, if it closes the episode.
         facts: the rows of its outcomes by their facts.
         decided: state and action by step.
     """
 
     def __init__(self, number: int, row: Sequence[Any] | None) -> None:
-        self.number = number
-        self.exists = row is not None
-        told: Any = (0.0, None, None, None, 0.0) if row is None else row
-        self.began, self.policy, self.heard, self.total, self.closed = told
+        self.number, self.exists = number, row is not None
+        told: Any = (0.0, None, 0.0) if row is None else row
+        self.began, self.policy, self.closed = told
+        self.ended: int | None = None
         self.why: str | None = None
         self.facts: dict[str, OutcomeRow] = {}
         self.decided: dict[int, tuple[Any, int]] = {}
@@ -122,26 +131,21 @@ class EpisodeState:
     @property
     def is_open(self) -> bool:
         """Whether it is open."""
-        return self.closed is None and self.why is None
+        return self.closed is None
 
     def known(self, *, used: bool) -> dict[Any, Any]:
         """The reported facts by the keys of records. used: only those that the agent gets."""
         return {
             row.key: row.value if row.text is None else row.text
             for row in self.facts.values()
-            if row.status != DEFAULT and not (used and row.status == "late") and row.fact != "end"
+            if row.fact != WHOLE and not (used and row.status == "late")
         }
 
     @property
     def end(self) -> int | None:
         """The last state, from its own record or from the path."""
-        if "end" in self.facts:
-            return int(self.facts["end"].value or 0)
-        path = self.facts.get("path")
-        if path is None or path.body is None:
-            return None
-        last = json.loads(path.body)["path"]["states"][-1]
-        return None if last == UNKNOWN else int(last)
+        found = self.facts.get("end")
+        return None if found is None else int(found.value or 0)
 
 
 class Session:
@@ -291,40 +295,37 @@ class Session:
 
     def _expire_one(self, state: EpisodeState) -> None:
         """Close an episode, and give the default to the steps that have not reported."""
-        config, number, known = self.config, state.number, state.known(used=True)
+        config, known = self.config, state.known(used=True)
         heard = not self.problem.awaited(known, config.information, uses_paths=False)
-        silent = row = None
+        rows = []
         if not heard and config.default is not None:
-            silent = self.problem.assemble(number, known, config.information, config.default)
-        if silent is not None:
-            state.total = self._amount(silent)
-            told = (state.total, None, _dumped(silent.to_json()), self.now, self.now)
-            row = OutcomeRow(number, DEFAULT, *told, DEFAULT, self._seq, 0)
-            self._insert("outcomes", row)
+            silent = self.problem.assemble(state.number, known, config.information, config.default)
+            rows += [self._whole(state, silent, self.now, DEFAULT)] if silent is not None else []
         pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
-        why = "forgotten" if pathless or not (row or heard) else "default" if row else "expired"
-        self._store(state, why)
-        self.runner.close(number, row)
+        why = "default" if rows else "expired"
+        self._close(state, why if (rows or heard) and not pathless else "forgotten")
+        self._write([state], rows)
+        self.runner.close(state.number, *rows)
 
-    def _store(self, state: EpisodeState, why: str | None = None) -> None:
-        """Write what was reported of an open episode. why: that it is closed, if it is."""
-        state.why = why or state.why
-        ended: tuple[Any, Any] = (None, None)
-        if state.why is not None:
-            self._open -= 1
-            self.runner.seq = self._seq
-            ended = (self.now, self._seq)
-        self.db.all(
-            "UPDATE episodes SET heard = ?, total = ?, closed = ?, ended = ?, why = ? "
-            "WHERE learner = ? AND number = ?",
-            state.heard, state.total, *ended, state.why, self.name, state.number,
-        )  # fmt: skip
+    def _close(self, state: EpisodeState, why: str) -> None:
+        state.closed, state.ended, state.why = self.now, self._seq, why
+        self._open -= 1
 
-    def _amount(self, record: Any) -> float | None:
-        """The sum of what a record reports; None for a whole cost function."""
-        if self.config.information != "bandit" or not record.is_outcome:
-            return None
-        return _bounded(float(sum(record.facts().values())))
+    def _row(
+        self, state: EpisodeState, fact: str, value: Any, happened: float, status: str
+    ) -> OutcomeRow:
+        """A row of an episode, one more of its facts."""
+        is_text = value is None or isinstance(value, str)
+        amount, text = (None, value) if is_text else (float(value) + 0.0, None)
+        row = OutcomeRow(state.number, fact, amount, text, None, self.now, happened, status)
+        state.facts[fact] = row
+        return row
+
+    def _whole(self, state: EpisodeState, record: Any, happened: float, status: str) -> OutcomeRow:
+        """The row of a whole outcome; its value is the sum, None of a whole cost function."""
+        bandit = self.config.information == "bandit"
+        total = sum(record.facts().values()) if bandit else None
+        return _with(record, self._row(state, WHOLE, total, happened, status))
 
     def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes, which may be closed."""
@@ -334,7 +335,7 @@ class Session:
         """What the tables say of these episodes."""
         asked = dict.fromkeys(numbers)
         rows = self._select(
-            "SELECT number, began, policy, heard, total, closed FROM episodes "
+            "SELECT number, began, policy, closed FROM episodes "
             f"WHERE learner = ? AND number IN ({{}}){self._lock}",
             sorted(asked),
         )
@@ -512,9 +513,11 @@ class Session:
             "decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now, None)
         )
         found.decided[step] = (state, made[0])
-        rows = self._built(found, self.now, "taken", 0)
-        self._hear(found, rows)
-        self._write([found], rows)
+        path = self._built(found)
+        rows = [] if path is None else self._rows(found, path, self.now, "taken")
+        self._finish(found)
+        if rows:
+            self._write([found], rows)
         self.count("decided")
         return Done(episode, step, *made)
 
@@ -557,21 +560,18 @@ class Session:
         rows: list[OutcomeRow] = []
         outcomes: list[Outcome] = []
         for record, happened in read:
-            if isinstance(record, Outcome):
-                outcomes.append(record)
-                continue
-            state = states[record.episode]
-            outcome, more = self._take(record, state, happened, len(rows))
+            outcome = record
+            if not isinstance(record, Outcome):
+                outcome, more = self._take(record, states[record.episode], happened)
+                rows += more
             outcomes.append(outcome)
-            rows += more
+            self.count(outcome.outcome)
+            self.counts["late_used"] += outcome.used is True
         if rows:
             self._write([states[number] for number in {row.number: 0 for row in rows}], rows)
         elif not given and getattr(self.runner.agent, "reads_delays", False):
             self.runner.learn_all()
             self.call("observe", records=[], now=self.now)
-        for outcome in outcomes:
-            self.count(outcome.outcome)
-            self.counts["late_used"] += outcome.used is True
         return outcomes
 
     def _read(self, given: Sequence[Any]) -> list[tuple[Any, float]]:
@@ -595,139 +595,121 @@ class Session:
         return records
 
     def _take(
-        self, record: Any, state: EpisodeState, happened: float, place: int
+        self, record: Any, state: EpisodeState, happened: float
     ) -> tuple[Outcome, list[OutcomeRow]]:
         """The outcome of a record, and its rows; facts of earlier records of a batch are known."""
-        number, part, config = record.episode, record.part, self.config
-
-        def outcome(kind: str, why: str, **more: Any) -> Outcome:
+        part = record.part
+        kind, why, status = self._judged(record, state, happened)
+        used = status == "used" if kind == "late" else msgspec.UNSET
+        told = Outcome.of(kind, record.episode, part=part, used=used)
+        if why:
             where = f"step {part}" if isinstance(part, int) else part
-            return Outcome.of(
-                kind, number, part=part, why=f"episode {number}, {where}: {why}", **more
-            )
+            told.why = f"episode {record.episode}, {where}: {why}"
+        if not status or not state.exists:
+            return told, []
+        rows = self._rows(state, record, happened, status)
+        awaited = self._finish(state)
+        if kind == "taken":
+            told.awaited = awaited or msgspec.UNSET
+        return told, rows
 
+    def _judged(self, record: Any, state: EpisodeState, happened: float) -> tuple[str, str, str]:
+        """What becomes of a record: the kind of its outcome, why, and the status of its rows."""
+        config, number = self.config, state.number
         if not state.exists and number >= self.runner.agent.begun:
-            return outcome("unknown", "the episode must be one that was begun"), []
+            return "unknown", "the episode must be one that was begun", ""
         past = not config.timed or self.is_past(
             config.deadline, number, state.began, min(happened, self.now)
         )
         waits = config.default is not None and config.grace is not None and record.is_outcome
         waits = waits and state.is_open
         known = state.known(used=waits and not past)
-        if state.end is not None:
-            known["end"] = state.end
         wrong = _contradiction(state, record, self.problem.horizon)
         if wrong is None and known:
             wrong = compare(_named(record.facts()), _named(known))
         if wrong is not None and wrong[0] != "taken":
-            return outcome(*wrong), []
+            return *wrong, ""
         if not state.is_open or (waits and past):
-            status, why = "late", WAITED if state.is_open else TOO_LATE
-            told = outcome("late", why, used=False)
-        elif past and self.is_past(config.deadline, number, state.began, self.now):
-            status, told = "used", outcome("late", OVERDUE, used=True)
-        else:
-            status, told = "taken", Outcome.of("taken", number, part=part)
-        if not state.exists:
-            return told, []
-        rows = self._rows(state, record, happened, status, place)
-        self._hear(state, rows)
-        if status == "taken" and self.problem.one_outcome:
-            told.awaited = self._awaited(state) or msgspec.UNSET
-        return told, rows
+            return "late", WAITED if state.is_open else TOO_LATE, "late"
+        if past and self.is_past(config.deadline, number, state.began, self.now):
+            return "late", OVERDUE, "used"
+        return "taken", "", "taken"
 
     def _rows(
-        self, state: EpisodeState, record: Any, happened: float, status: str, place: int
+        self, state: EpisodeState, record: Any, happened: float, status: str
     ) -> list[OutcomeRow]:
-        """The rows of a record; the last has what the agent gets as its body, if it is complete."""
-        before = state.known(used=status != "late")
-        facts = record.facts()
-        fixed = (self.now, happened, status, self._seq)
-        rows: list[OutcomeRow] = []
-        for key, value in facts.items():
-            if key not in before:
-                name = f"step {key}" if isinstance(key, int) else key
-                amount, text = (
-                    (None, value) if isinstance(value, str) else (float(value) + 0.0, None)
-                )
-                at = place + len(rows)
-                rows.append(OutcomeRow(state.number, name, amount, text, None, *fixed, at))
+        """The rows of a record: those of its facts, and those of what they complete."""
+        facts, before = record.facts(), state.known(used=status != "late")
+        if isinstance(record, Trajectory):
+            self._write_path(state, record)
+            if record.states[-1] != UNKNOWN:
+                facts = {"end": int(record.states[-1]), **facts}
+        rows = [
+            self._row(state, f"step {k}" if isinstance(k, int) else k, value, happened, status)
+            for k, value in facts.items()
+            if k not in before
+        ]
         if isinstance(record, End):
-            state.facts["end"] = rows[0]
-            return rows + self._built(state, happened, status, place + 1)
-        whole = record
-        if record.partial and status != "late":
-            whole = self.problem.assemble(
-                state.number, {**before, **facts}, self.config.information
-            )
-        if whole is not None and not isinstance(whole, Reward):
-            rows[-1] = rows[-1]._replace(body=_dumped(whole.to_json()))
+            path = self._built(state)
+            if path is not None and status != "late":
+                rows += self._rows(state, path, happened, status)
+        elif record.is_outcome and self.problem.one_outcome:
+            whole = record
+            if record.partial:
+                known = {**before, **facts}
+                whole = self.problem.assemble(state.number, known, self.config.information)
+            if whole is not None and status != "late":
+                rows.append(self._whole(state, whole, happened, status))
+        elif not isinstance(record, Reward):
+            rows[-1] = _with(record, rows[-1])
         return rows
 
-    def _built(
-        self, state: EpisodeState, happened: float, status: str, place: int
-    ) -> list[OutcomeRow]:
-        """The row of the path that decisions and the last state make, once it is complete."""
+    def _built(self, state: EpisodeState) -> Trajectory | None:
+        """The path that decisions and the last state make, once it is complete."""
         H, S, _ = self.problem.shape
         end = 0 if S == 1 else state.end
         if end is None and H == 1:
             end = UNKNOWN
         noted = state.policy is None or "path" in state.facts
-        if end is None or len(state.decided) < H or noted or status == "late":
-            return []
+        if end is None or len(state.decided) < H or noted:
+            return None
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
-        path = Trajectory(state.number, np.array([*states, end]), np.array(actions))
-        text, body = path.facts()["path"], _dumped(path.to_json())
-        fixed = (self.now, happened, status, self._seq, place)
-        return [OutcomeRow(state.number, "path", None, text, body, *fixed)]
-
-    def _awaited(self, state: EpisodeState) -> Any:
-        """What an episode needs before the agent can learn from it: words and steps."""
-        known, needs = state.known(used=True), self._needs_path(state)
-        return self.problem.awaited(known, self.config.information, uses_paths=needs)
+        return Trajectory(state.number, np.array([*states, end]), np.array(actions))
 
     def _needs_path(self, state: EpisodeState) -> bool:
         """Whether the agent waits for a path: it has noted that of a decision in one request."""
         return self.runner.agent.uses_paths and state.policy is not None
 
-    def _hear(self, state: EpisodeState, rows: Sequence[OutcomeRow]) -> None:
-        """Add up what has been reported of an episode; one that is complete is closed."""
-        one_outcome = self.problem.one_outcome
-        for row in rows:
-            state.facts[row.fact] = row
-            if row.status == "late" or row.fact in ("path", "end"):
-                continue
-            if not one_outcome:
-                state.heard = self.now if state.heard is None else state.heard
-                state.total = (state.total or 0.0) + _bounded(row.value or 0.0)
-            elif row.body is not None and state.heard is None:
-                state.heard = self.now
-                state.total = self._amount(self.problem.read(json.loads(row.body)))
-        complete = one_outcome and state.heard is not None and not self._awaited(state)
-        if complete and state.is_open:
-            state.why = "complete"
+    def _finish(self, state: EpisodeState) -> list[Any]:
+        """Close an episode that is complete; returns what it needs before the agent can learn."""
+        if not self.problem.one_outcome:
+            return []
+        known, needs = state.known(used=True), self._needs_path(state)
+        awaited = self.problem.awaited(known, self.config.information, uses_paths=needs)
+        if not awaited and state.is_open:
+            self._close(state, "complete")
+        return list(awaited)
 
-    def _write(self, states: Iterable[EpisodeState], rows: Sequence[OutcomeRow]) -> None:
+    def _write(self, states: Sequence[EpisodeState], rows: Sequence[OutcomeRow]) -> None:
         """Write outcomes, the decisions of reported paths, and what became of the episodes."""
-        if not rows:
-            return
-        self._insert("outcomes", *rows)
-        by_number = {state.number: state for state in states}
-        for row in rows:
-            if row.fact == "path":
-                self._write_path(by_number[row.number], json.loads(row.body or "null")["path"])
-        for state in by_number.values():
-            if state.closed is None:
-                self._store(state)
-        self.runner.observe(rows)
+        self.runner.seq = self._seq
+        if rows:
+            self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
+        whole = f" AND o.fact = '{WHOLE}'" if self.problem.one_outcome else ""
+        self.db.many(
+            UPDATE.format(whole=whole),
+            [(one.closed, one.ended, one.why, self.name, one.number) for one in states],
+        )
+        if self._seq is not None:
+            self.runner.observe(rows)
 
-    def _write_path(self, state: EpisodeState, path: Mapping[str, Any]) -> None:
+    def _write_path(self, state: EpisodeState, path: Trajectory) -> None:
         """Note the decisions of a reported path, so that later requests must agree."""
-        for h, made in enumerate(zip(path["states"], path["actions"], strict=False)):
-            if h not in state.decided:
-                state.decided[h] = made
-                told = (_dumped(made[0]), "null", made[1], None, 0.0, self.now)
-                self._insert("decisions", (state.number, h, *told))
+        made = enumerate(zip(path.states.tolist(), path.actions.tolist(), strict=False))
+        new = {h: pair for h, pair in made if h not in state.decided}
+        state.decided |= new
+        told = ((h, _dumped(seen), "null", action) for h, (seen, action) in new.items())
+        self._insert("decisions", *((state.number, *row, None, 0.0, self.now) for row in told))
 
     def forget(self, episode: int) -> Outcome:
         """Forget an episode."""
@@ -735,7 +717,8 @@ class Session:
         state = self._begun_before(episode)
         if not state.is_open:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
-        self._store(state, "request")
+        self._close(state, "request")
+        self._write([state], [])
         self.runner.close(episode)
         self.count("forgotten_by_request")
         return Outcome.of("taken", episode)
@@ -849,13 +832,16 @@ def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
     """Facts with events as the client named them."""
     names = {NO_EVENT: "the reward", "end": "the last state"}
     return {
-        f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): value
+        f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): (
+            int(value) if key == "end" else value
+        )
         for key, value in facts.items()
     }
 
 
-def _bounded(amount: float) -> float:
-    return min(max(amount, -LARGEST_AMOUNT), LARGEST_AMOUNT)
+def _with(record: Any, row: OutcomeRow) -> OutcomeRow:
+    """A row with the record that the agent gets, and not only a fact of it."""
+    return row._replace(body=_dumped(record.to_json()))
 
 
 def _dumped(value: Any) -> str:
