@@ -15,6 +15,7 @@ rows are taken: what was acknowledged as taken in time is learned in time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -23,8 +24,8 @@ from belated.core.records import Decision
 from belated.linear.model import Model, available, choose, foreseen
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, requests
-from belated.service.session import EpisodeState, Session
-from belated.service.tables import StorageError, Tables, lock_of
+from belated.service.session import Session
+from belated.service.tables import LOCK, StorageError, Tables
 from belated.service.wire import Asked, Done, Refusal
 
 BLOCK = 1000
@@ -77,20 +78,12 @@ class Holder(Session):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._time = 0.0
-        ((newest,),) = self.db.all(
-            "SELECT coalesce(max(version), 0) FROM models WHERE learner = ?", self.name
-        )
-        self._published = (newest, -1)
-        self._raise_leased()
-        self.shared = bool(self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name))
+        self._time, self._published = 0.0, (-1, -1)
+        self._look_for_leases()
 
-    def _raise_leased(self) -> None:
-        """Note which numbers are used, also those of rows that are deleted."""
-        self.db.all(
-            "UPDATE learners SET leased = ? WHERE learner = ? AND leased < ?",
-            self.runner.agent.begun, self.name, self.runner.agent.begun,
-        )  # fmt: skip
+    def _look_for_leases(self) -> None:
+        leases = self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name)
+        self.shared = bool(leases)
 
     def catch_up(self, *, every: bool = False) -> int:
         """See `Session`: reserve the numbers that are leased, and take the rows of deciders."""
@@ -121,30 +114,18 @@ class Holder(Session):
             self.count("taken", heard)
         return begun + heard
 
-    def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
-        found = super()._locked(numbers)
-        while self.shared and self.catch_up(every=True):
-            pass
-        return found
-
     def change(self, what: str, **given: Any) -> None:
         """See `Session`: no decision after the answer is made from an older model."""
         super().change(what, **given)
-        if self.shared or self._published[0]:
-            self._publish()
+        self._publish()
 
     def tend(self) -> bool:
         """See `Session`: publish a model once in a while, if there is something new."""
         due = time.monotonic() >= self._time + PUBLISHED
-        if self.shared and due and self._published != self._position:
+        if self.shared and due and self._published != (self.runner.seq, self.runner.version):
             with self.db.transaction():
                 self._publish()
         return False
-
-    @property
-    def _position(self) -> tuple[int, int]:
-        """What a model is made from."""
-        return self.runner.seq, self.runner.version
 
     def _publish(self) -> None:
         content, name = self.call("model").to_bytes(), self.name
@@ -156,36 +137,30 @@ class Holder(Session):
             "FROM models WHERE learner = ? ORDER BY version DESC LIMIT ?)",
             name, name, KEPT,
         )  # fmt: skip
-        self._published, self._time = self._position, time.monotonic()
+        self._published = self.runner.seq, self.runner.version  # what it was made from
+        self._time = time.monotonic()
 
     def snapshot(self) -> None:
         """See `Session`: before that, the numbers of ended deciders are released."""
-        with self.db.transaction():
-            self._raise_leased()
-        if self.shared:
-            self._release()
-        super().snapshot()
-
-    def _release(self) -> None:
         db, name = self.db, self.name
         with db.transaction():
-            ended = db.all(
-                "SELECT first, past FROM leases WHERE learner = ? AND NOT EXISTS "
-                "(SELECT 1 FROM pg_stat_activity WHERE pid = process "
-                "AND extract(epoch FROM backend_start)::float8 = started)",
-                name,
-            )
             while self.catch_up(every=True):  # all that they have written
                 pass
         self.runner.learn_all()
         with db.transaction():
-            for first, past in ended:
+            for first, past in db.all(
+                "SELECT first, past FROM leases WHERE learner = ? AND NOT EXISTS "
+                "(SELECT 1 FROM pg_stat_activity WHERE pid = process "
+                "AND extract(epoch FROM backend_start)::float8 = started)",
+                name,
+            ):
                 here = "WHERE learner = ? AND number >= ? AND number < ?"
                 new = f"SELECT 1 FROM episodes {here} AND seq IS NULL LIMIT 1"
                 if not db.all(new, name, first, past):
                     self.call("release", first=first, end=past)
                     db.all("DELETE FROM leases WHERE learner = ? AND first = ?", name, first)
-            self.shared = bool(db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", name))
+            self._look_for_leases()
+        super().snapshot()
 
 
 class PublishedAgent:
@@ -243,7 +218,8 @@ class Decider(Session):
 
     def _prepare(self) -> None:
         self.address = None if self.db.taken is None else self.db.taken.address
-        self._time, self._open = 0.0, 0
+        self._time, self._open = 0.0, -math.inf  # the process that learns counts what is open
+        self._oldest = None
         self._lease(0)
 
     def _lease(self, count: int) -> None:
@@ -282,9 +258,10 @@ class Decider(Session):
         self._time = time.monotonic()
         db, name, agent = self.db, self.name, self.runner.agent
         ((free, leased, shortened, waits),) = db.all(
-            "SELECT pg_try_advisory_lock(?), leased, shortened, (SELECT min(began) FROM episodes e "
-            "WHERE e.learner = l.learner AND e.seq IS NULL) FROM learners l WHERE learner = ?",
-            lock_of(name), name,
+            f"SELECT pg_try_advisory_lock({LOCK}), leased, shortened, (SELECT min(began) "
+            "FROM episodes e WHERE e.learner = l.learner AND e.seq IS NULL) "
+            "FROM learners l WHERE learner = ?",
+            name, name,
         )  # fmt: skip
         found = db.all("SELECT address FROM drivers WHERE learner = ?", name)
         self.address = found[0][0] if found else None
@@ -305,15 +282,11 @@ class Decider(Session):
         """Nothing: the process that learns stores the agent."""
         self.runner.since = 0
 
-    def expire(self) -> None:
-        """Begin a request: read the clock; the process that learns closes episodes."""
-        self.now, self._seq = max(self.now, self.clock()), None
+    def _expire(self) -> None:
+        """The process that learns closes episodes."""
 
-    def _begun(self, first: int, more: int) -> None:
-        """The process that learns notes what has begun."""
-
-    def _check_open(self, more: int) -> None:
-        """The process that learns counts what is open."""
+    def _next_request(self) -> None:
+        self._seq = None
 
     def _free(self, count: int) -> range:
         if len(self.runner.agent.numbers) < count:

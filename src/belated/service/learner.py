@@ -104,11 +104,6 @@ class Learner:
         """Whether decisions are made here and the process that learns does not take them."""
         return self.session is not None and self.session.still > STILL
 
-    @property
-    def waiting(self) -> int:
-        """The number of calls that wait for the agent."""
-        return 0 if self.session is None else self.session.runner.waiting
-
     # For the event loop.
 
     def start(self) -> None:
@@ -148,11 +143,11 @@ class Learner:
         calls: how many calls for the agent the request may add; None if it only reads. decides:
         whether a session that only decides and writes can do it.
         """
-        self.opened(decides=decides)
+        waiting = self.opened(decides=decides).runner.waiting
         if self._jobs.qsize() >= ASKED:
             raise Refusal(f"{self._jobs.qsize()} requests wait", None, None, 429, RETRY)
-        if calls is not None and self.waiting + calls > self.limits.waiting:
-            raise Refusal(f"{self.waiting} calls wait for the agent", None, None, 429, RETRY)
+        if calls is not None and waiting + calls > self.limits.waiting:
+            raise Refusal(f"{waiting} calls wait for the agent", None, None, 429, RETRY)
         future: asyncio.Future[Result] = self._loop.create_future()
         self._jobs.put((work, future))
         return await future
@@ -189,9 +184,7 @@ class Learner:
             self._told = str(session.db.taken)
             logger.info("learner %s: decides here; another process learns", self.name)
             return
-        again = " again" if self._opened else ""
-        level = logging.WARNING if self._opened else logging.INFO
-        logger.log(level, "learner %s: open%s at request %d", self.name, again, session.runner.seq)
+        logger.info("learner %s: open at request %d", self.name, session.runner.seq)
         self._opened, self._address = True, None
 
     def _note_failure(self, what: str, error: Exception) -> None:
@@ -254,7 +247,7 @@ class Learner:
             raise
         self._settle(done)
 
-    def _try_again(self, session: Session, jobs: list[Job]) -> None:
+    def _try_again(self, session: Decider, jobs: list[Job]) -> None:
         """Handle requests one by one if another process has locked something; a single one later.
 
         Nothing has been written, and a session that does not learn has nothing in memory.

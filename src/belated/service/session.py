@@ -188,13 +188,13 @@ class Session:
         db, name, given = self.db, self.name, self.config.fresh()
         if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
             terms = _dumped(lasting(self.config.terms(given), given))
-            told = (name, terms, self.clock(), saving.to_bytes(given))
-            db.all("INSERT INTO learners VALUES (?, ?, ?, ?, 0, 0)", *told)
-        (self._open,) = db.all(
+            told = (name, terms, self.clock(), saving.to_bytes(given), given.begun)
+            db.all("INSERT INTO learners VALUES (?, ?, ?, ?, 0, ?)", *told)
+        self._open: float = db.all(
             "SELECT count(*) FROM episodes "
             "WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL",
             name,
-        )[0]
+        )[0][0]
         self._oldest = self._first_open()
         for what, body in wanted(self.runner.agent, given):
             self.now = max(self.now, self.clock())
@@ -213,9 +213,6 @@ class Session:
         every: whether to take rows though the queue of the agent is full.
         """
         return 0
-
-    def rolled_back(self) -> None:
-        """Forget what a transaction that has failed may have left in memory."""
 
     def tend(self) -> bool:
         """Do between two transactions what is due; returns whether to open the learner again."""
@@ -329,7 +326,10 @@ class Session:
 
     def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes, which may be closed."""
-        return self._states(numbers)
+        found = self._states(numbers)
+        while self.catch_up(every=True):
+            pass
+        return found
 
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes."""
@@ -368,8 +368,7 @@ class Session:
                 why = f"key {key!r} is that of a decision, which began and decided at once"
                 raise Refusal(why, "key", "conflict")
             return Done(number, created=False)
-        self.expire()
-        self._check_open(1)
+        self._make_room(1)
         version = self.runner.version
         number, policy = self.runner.begin()
         mark = digest(policy)
@@ -385,7 +384,9 @@ class Session:
         self._oldest = self._oldest or (first, self.now)
         self._expire()
 
-    def _check_open(self, more: int) -> None:
+    def _make_room(self, more: int) -> None:
+        """Begin a request that begins episodes; raises `Refusal` if too many are open."""
+        self.expire()
         if self._open + more > self.limits.open:
             why = f"{self.limits.open} episodes are open; close some, or set a deadline"
             raise Refusal(why, outcome=None, status=429, retry=10)
@@ -432,8 +433,7 @@ class Session:
     def _choose_new(self, asked: Sequence[Asked]) -> list[Done] | None:
         """Decide; None, and nothing has changed, if another process has used one of the keys."""
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
-        self.expire()
-        self._check_open(len(asked))
+        self._make_room(len(asked))
         version, now, agent = self.runner.version, self.now, self.runner.agent
         told = (None, getattr(agent, "published", None))
         numbers = self._free(len(asked))
@@ -795,9 +795,11 @@ class Session:
             "DELETE FROM changes WHERE learner = ? AND seq <= ?",
         ):
             self.db.all(statement, *[self.name] * (statement.count("?") - 1), before)
+        begun = self.runner.agent.begun
         self.db.all(
-            "UPDATE learners SET shortened = ? WHERE learner = ? AND shortened < ?",
-            max(before, 0), self.name, before,
+            "UPDATE learners SET shortened = ?, leased = CASE WHEN leased < ? THEN ? ELSE leased "
+            "END WHERE learner = ? AND shortened < ?",
+            before, begun, begun, self.name, before,
         )  # fmt: skip
 
 

@@ -27,10 +27,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -138,6 +137,7 @@ class Tables:
     shared = False
     taken: Taken | None = None
     _writes = _reads = "BEGIN"
+    _form: Callable[[str], str] = str
     _error: type[Exception]
     _db: Any
 
@@ -206,9 +206,6 @@ class Tables:
     def _another(self) -> Tables:
         raise NotImplementedError
 
-    def _form(self, statement: str) -> str:
-        return statement
-
     def _failure(self, error: Exception) -> StorageError:
         return StorageError(self._line(error))
 
@@ -265,11 +262,7 @@ class SQLiteTables(Tables):
             os.fsync(directory)  # so that the name of a new file is durable too
         finally:
             os.close(directory)
-        self._file = self._identity()
-
-    def _identity(self) -> tuple[int, int]:
-        found = os.stat(self._path)
-        return found.st_dev, found.st_ino
+        self._file = os.stat(self._path)
 
     def _another(self) -> Tables:
         return SQLiteTables(self._path, lock=False)
@@ -280,7 +273,7 @@ class SQLiteTables(Tables):
     def check(self) -> None:
         """See `Tables`: a commit to a file without a name would be lost."""
         with contextlib.suppress(OSError):
-            if self._identity() == self._file:
+            if os.path.samestat(os.stat(self._path), self._file):
                 return
         raise StorageError(f"{self._path} was deleted or replaced while the learner was open")
 
@@ -300,10 +293,14 @@ def _locked(path: Path) -> int:
     return lock
 
 
-def lock_of(learner: str) -> int:
-    """The number of the advisory lock of a learner."""
-    made = hashlib.blake2b(f"belated learner {learner}".encode(), digest_size=8).digest()
-    return int.from_bytes(made, "big", signed=True)
+LOCK = "hashtextextended('belated learner ' || CAST(? AS TEXT), 0)"
+"""The number of the advisory lock of a learner, in PostgreSQL."""
+
+
+@functools.lru_cache(maxsize=1000)
+def _placed(statement: str) -> str:
+    """A statement in the style of psycopg."""
+    return statement.replace("%", "%%").replace("?", "%s")
 
 
 class PostgresTables(Tables):
@@ -319,6 +316,7 @@ class PostgresTables(Tables):
     day = "CAST(floor(e.began / 86400) AS BIGINT)"
     shared = True
     _reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    _form = staticmethod(_placed)
 
     def __init__(
         self, url: str, learner: str | None, address: str | None = None, *, joins: bool = False
@@ -343,7 +341,7 @@ class PostgresTables(Tables):
         self.all("SET synchronous_commit = on")
         self.all(f"SET idle_in_transaction_session_timeout = '{STANDSTILL}s'")
         with self.transaction():
-            self.all("SELECT pg_advisory_xact_lock(?)", lock_of(""))
+            self.all(f"SELECT pg_advisory_xact_lock({LOCK})", "")
             self.all("CREATE SCHEMA IF NOT EXISTS belated")
             ((made, layout),) = self.all(
                 "SELECT to_regclass('learners') IS NOT NULL, "
@@ -353,7 +351,7 @@ class PostgresTables(Tables):
                 told = {"layout": layout, "fresh": "database"}
                 raise StorageError(OTHER_LAYOUT.format(place="the schema belated", **told))
             self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
-        if self.all("SELECT pg_try_advisory_lock(?)", lock_of(learner)) != [(True,)]:
+        if self.all(f"SELECT pg_try_advisory_lock({LOCK})", learner) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
             self.taken = Taken("another process drives it", found[0][0] if found else None)
             if not self._joins:
@@ -370,16 +368,7 @@ class PostgresTables(Tables):
     def _another(self) -> Tables:
         return PostgresTables(self._url, None)
 
-    def _form(self, statement: str) -> str:
-        return _placed(statement)
-
     def _failure(self, error: Exception) -> StorageError:
         errors = self._psycopg.errors
         busy = isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected)
         return (Busy if busy else StorageError)(self._line(error))
-
-
-@functools.lru_cache(maxsize=1000)
-def _placed(statement: str) -> str:
-    """A statement in the style of psycopg."""
-    return statement.replace("%", "%%").replace("?", "%s")
