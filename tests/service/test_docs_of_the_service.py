@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import tomllib
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import pytest
 
 from belated.client import Client
 from belated.service.config import demonstration, from_table
+from limits import LIMIT
 from serving import InProcess, running
 
 ROOT = Path(__file__).parents[2]
@@ -98,14 +100,15 @@ def test_the_loop_over_a_stream_counts_what_comes_twice_once(tmp_path):
     (loop,) = re.findall(r"```py\n(with Client.*?)```", PAGE, re.DOTALL)
     mail = {"name": "mail", "actions": ["plain", "question"], "features": 1}
     table = {"learners": [mail], "storage": str(tmp_path / "data"), "port": 0}
+    patient = partial(Client, timeout=LIMIT, patience=LIMIT)
     with running(tmp_path, table) as server:
-        with Client(server.url, "mail") as client:
+        with patient(server.url, "mail") as client:
             for i in range(10):
                 client.decide(features=[float(i)], key=f"k{i}")
         records = [{"key": f"k{i}", "reward": 1.0, "event": f"e{i}"} for i in range(10)]
         records.insert(5, {"key": "nobody", "reward": 1.0})
         stream, aside = FakeStream(records, [4, 12]), []
-        names = {"Client": Client, "json": json, "stream": stream}
+        names = {"Client": patient, "json": json, "stream": stream}
         names["set_aside"] = lambda record, why: aside.append((record["key"], why))
         code = loop.replace("http://127.0.0.1:8571", server.url)
         ended = 0
@@ -114,7 +117,7 @@ def test_the_loop_over_a_stream_counts_what_comes_twice_once(tmp_path):
                 exec(code, dict(names))
             except ConnectionError:
                 ended += 1
-        with Client(server.url, "mail") as client:
+        with patient(server.url, "mail") as client:
             told = client.feedback(records)
     assert ended == 2
     assert {name for name, _ in aside} == {"nobody"}

@@ -11,7 +11,7 @@ import pytest
 from belated import cli
 from belated.service import run
 from belated.service.config import demonstration
-from limits import until
+from limits import LIMIT, until
 from serving import SHOP, InProcess, Listening, config
 
 BASE = "/v1/learners/mail"
@@ -113,5 +113,5 @@ def test_the_customers_of_the_demonstration_are_simulated_and_said_to_be(tmp_pat
         monkeypatch.setattr(run.time, "sleep", pause)
         with pytest.raises(KeyboardInterrupt):
             run.visit(server.url)
-        told = httpx.get(f"{server.url}{BASE}").json()
+        told = httpx.get(f"{server.url}{BASE}", timeout=LIMIT).json()
     assert (told["begun"], told["note"]) == (31, "The customers of this learner are simulated.")
