@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from belated import cli
-from belated.core import files
+from belated.core import saving
 from belated.lab import Case, part, run, store, toml
 from belated.lab.spec import MOST_EPISODES, MOST_RUNS
 from lab.small import TINY
@@ -22,14 +22,14 @@ from limits import FULL, LIMIT, needs_ray
 WRITER = """
 import sys, os
 from pathlib import Path
-from belated.core import files
+from belated.core import saving
 real = os.fsync
 def wait(descriptor):
     print("writing", flush=True)
     sys.stdin.readline()
     real(descriptor)
 os.fsync = wait
-files.write(Path(sys.argv[1]), b"whole")
+saving.write(Path(sys.argv[1]), b"whole")
 """
 
 
@@ -42,7 +42,7 @@ def test_sweeping_leaves_the_file_that_a_live_process_writes(tmp_path):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as writer:  # fmt: skip
         assert writer.stdout.readline() == "writing\n"
-        files.sweep(tmp_path)
+        saving.sweep(tmp_path)
         (left,) = tmp_path.rglob("*.partial")
         assert left.parent == target.parent
         writer.communicate("go on\n")
@@ -59,7 +59,7 @@ def test_sweeping_takes_the_file_of_a_killed_process(tmp_path):
         assert writer.stdout.readline() == "writing\n"
         writer.kill()
     assert list(tmp_path.rglob("*.partial"))
-    files.sweep(tmp_path)
+    saving.sweep(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -71,13 +71,13 @@ def test_two_processes_in_one_directory_both_end_with_whole_results(tmp_path):
     code = """
 import sys, threading
 from pathlib import Path
-from belated.core import files
+from belated.core import saving
 from belated.lab import Case, run, toml
 if __name__ == "__main__":
     out, stop = Path("out"), threading.Event()
     def sweep():
         while not stop.wait(0.001):
-            files.sweep(out)
+            saving.sweep(out)
     out.mkdir(exist_ok=True)
     thread = threading.Thread(target=sweep)
     thread.start()

@@ -35,10 +35,3 @@ def one_hot(actions: Ints, count: int) -> Floats:
     policy: Floats = np.zeros((*actions.shape, count))
     np.put_along_axis(policy, actions[..., None], 1.0, axis=-1)
     return policy
-
-
-def same_memory(first: Floats, second: Floats) -> bool:
-    """Whether two arrays of equal shape share the same memory."""
-    if first is second or not np.may_share_memory(first, second):
-        return first is second
-    return bool(first.ctypes.data == second.ctypes.data)

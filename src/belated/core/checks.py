@@ -113,10 +113,14 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if isinstance(value, str) and value in names:
         return value
-    close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
     listing = ", ".join(repr(n) for n in names)
-    raise ValueError(f"{name} must be one of {listing}, got {show(value)}{hint}")
+    raise ValueError(f"{name} must be one of {listing}, got {show(value)}{nearest(value, names)}")
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """A hint at the known name that is most like a word; empty if there is none."""
+    close = difflib.get_close_matches(word, known, n=1) if isinstance(word, str) else []
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats:

@@ -96,7 +96,6 @@ class Agent(Protocol):
     @property
     def information(self) -> Information:
         """Costs are whole cost functions ("full") or only the H costs suffered ("bandit")."""
-        ...
 
     @property
     def uses_paths(self) -> bool:
@@ -268,22 +267,13 @@ class WrapperBase(Configured, Deciding):
     def _hold(self, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool = True) -> None:
         """Take the agent inside, if it may stand there; see `check_inside`."""
         check_inside(self, "agent", agent, parts, fresh=fresh)
-        self.agent = agent
+        self.agent, self.uses_paths = agent, agent.uses_paths
+        self.information = agent.information
 
     @property
     def problem(self) -> Any:
         """The problem of the agent inside."""
         return self.agent.problem
-
-    @property
-    def information(self) -> Information:
-        """What the agent inside sees."""
-        return self.agent.information
-
-    @property
-    def uses_paths(self) -> bool:
-        """Whether the agent inside uses trajectories."""
-        return self.agent.uses_paths
 
     @property
     def begun(self) -> int:

@@ -127,11 +127,6 @@ class Waiting(Learned):
         self.total = self.given_up = self.late = 0
 
     @property
-    def missing(self) -> int:
-        """Episodes that have begun, have not reported and are not overdue."""
-        return len(self._counted)
-
-    @property
     def mean_delay(self) -> float:
         """The mean delay so far; by Little's law, the mean number of reports on their way."""
         return self._delays / self.arrived if self.arrived else math.inf
@@ -140,7 +135,7 @@ class Waiting(Learned):
         """Begin the next episode. Returns the number of earlier ones that are missing."""
         threshold = min(2 * self.largest + SLACK, math.sqrt(self._patience * (self.total + 1)))
         self.given_up += len(pop_past(self._counted, self._begun, threshold))
-        missing = self.missing
+        missing = len(self._counted)  # begun, not reported and not overdue
         self._counted[self._begun] = None
         self._begun += 1
         self.total += 1 + missing
@@ -408,31 +403,25 @@ class Ledger(Episodes[Memory]):
         entries = [self._open[number] for number in numbers if number in self._open]
         return [paths[number] for number in numbers if number in paths], entries
 
-    def classify(
-        self, record: Any, batch: Mapping[int, Facts], is_open: Callable[[int], bool]
-    ) -> tuple[Kind, str]:
-        """The class of a record; pieces are invalid, and a path must be the one that was noted."""
-        if getattr(record, "partial", False):
-            part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
-            return "invalid", f"{_named(record)}: {part}"
-        kind, why = super().classify(record, batch, is_open)
-        if kind not in ("taken", "conflict") or record.is_outcome:
-            return kind, why
-        noted = self._noted_path(record.episode) if kind == "taken" else None
-        if kind == "taken" and (noted is None or noted.facts() == record.as_noted().facts()):
-            return kind, why
-        return "conflict", "it must be what act has drawn, got another one"
-
     def _is_new(self, record: Any, batch: dict[int, Facts]) -> bool:
         """Whether to enter a record; False if it adds nothing, `FeedbackError` if it is wrong."""
+        if getattr(record, "partial", False):
+            part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
+            raise FeedbackError(f"{_named(record)}: {part}")
         kind, why = self.classify(record, batch, self._open.__contains__)
         if kind == "invalid":
             raise FeedbackError(why)
         used = record.is_outcome or self._uses_paths
-        if kind == "duplicate" and used:
+        if not record.is_outcome and kind == "taken":
+            noted = self._noted_path(record.episode)
+            if noted is not None and noted.facts() != record.as_noted().facts():
+                kind = "conflict"
+        elif kind == "duplicate" and used:
             known = batch.get(record.episode) or self.known(record.episode)
             used = "" in self.told(record, known).values()
         if kind != "taken" and (used or kind == "unknown"):
+            if kind == "conflict" and not record.is_outcome:
+                why = "it must be what act has drawn, got another one"
             raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
         return kind == "taken" and used
 
@@ -581,16 +570,15 @@ def split(
     begun: number of episodes begun. kept_from: the oldest episode that is still kept. Only the
     shape of a late record is checked, not whether it is a duplicate.
     """
-    in_time: list[Any] = []
-    late: list[Any] = []
-    for record in listed(records):
+    batch = listed(records)
+    for record in batch:
         if record.episode >= begun:
             why = f"episode must be one that was begun ({newest(begun)})"
             raise FeedbackError(f"{_named(record)}: {why}")
         if record.episode < kept_from:
             problem.check(record, information)
-        (late if record.episode < kept_from else in_time).append(record)
-    return in_time, late
+    in_time = [record for record in batch if record.episode >= kept_from]
+    return in_time, [record for record in batch if record.episode < kept_from]
 
 
 def _named(record: Any) -> str:

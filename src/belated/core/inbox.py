@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from belated.core import checks
-from belated.core.contract import Agent, WrapperBase, check_inside
+from belated.core.contract import Agent, WrapperBase
 from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, in_a_list, is_past
 from belated.core.records import Episode, FeedbackError, Scale
 from belated.core.tree import LARGEST_FLOAT, Count, is_thawing
@@ -208,13 +208,18 @@ class Inbox(WrapperBase):
         self.scale = None if rewards is None else Scale.of("rewards", rewards, clip=clip)
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
-        check_inside(self, "agent", agent, fresh=False)
+        self.reads_delays = deadline is not None
+        waits = math.inf if self._timed else self.deadline or 0
+        self.holds_feedback = waits if self.hold else 0
+        self.longest_delay: float = math.inf
+        if self.deadline is not None:
+            self.longest_delay = 0 if self._timed else self.deadline + (self.grace or 0)
+        self._hold(agent, fresh=False)
         if rewards is not None and not agent.problem.one_outcome:
             raise ValueError(
                 "rewards must be None around a learner of decisions, which takes outcomes of any "
                 f"unit (clip them before they are reported), got {checks.show(rewards)}"
             )
-        self.agent = agent
         self.default = None if default is None else checks.real("default", default, 0.0, 1.0)
         self.clock, self.rewards, self.clip = clock, rewards, clip
         self.remember = checks.integer("remember", remember, 0)
@@ -239,23 +244,6 @@ class Inbox(WrapperBase):
         if self._timed:
             return checks.real(name, value, 0.0, above=low > 0)
         return checks.integer(counted, value, low)
-
-    @property
-    def holds_feedback(self) -> float:
-        """The number of episodes for which feedback is held back."""
-        return (math.inf if self._timed else self.deadline or 0) if self.hold else 0
-
-    @property
-    def reads_delays(self) -> bool:
-        """Whether the treatment of feedback depends on its delay."""
-        return self.deadline is not None
-
-    @property
-    def longest_delay(self) -> float:
-        """Feedback with a longer delay is ignored; in episodes, if there is no clock."""
-        if self.deadline is None:
-            return math.inf
-        return 0 if self._timed else self.deadline + (self.grace or 0)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close the episodes past their deadline, then begin the next episode."""

@@ -11,24 +11,37 @@ in it is executed. `tree` says which values may be where; this module knows the 
     ...      the text: the release that wrote the file, and the tree of the agent, in which an array
              is its place among the arrays, its type and its shape
     ...      the arrays, one after the other
+
+A file is written completely or not at all: to a temporary file beside it, which is then renamed.
+The temporary file is locked while it is written, so that other processes can recognise abandoned
+ones, which killed processes left half written.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import os
+import secrets
+import stat
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core import checks, files
+from belated.core import checks
 from belated.core.arrays import frozen
 from belated.core.contract import Agent, check_is_agent
 from belated.core.tree import describe, exact, freeze, thaw
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None  # type: ignore[assignment]
 
 MARK = b"belated\n"
 VERSION = 4
@@ -37,6 +50,10 @@ BODY = HEAD.size - 8
 """Where the bytes under the checksum begin."""
 ARRAY = ("array", "dtype", "shape")
 DTYPES = ("<f8", "<i8", "<i4", "<u2", "|u1", "|b1")
+
+PARTIAL = ".partial"
+LONGEST = 100
+"""The number of characters of the target's name that the temporary file's name repeats."""
 
 
 class SavedFileError(ValueError):
@@ -66,7 +83,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         0
     """
     check_is_agent("agent", agent)
-    files.write(Path(path), to_bytes(agent))
+    write(Path(path), to_bytes(agent))
 
 
 def load(path: str | os.PathLike[str]) -> Agent:
@@ -80,12 +97,8 @@ def load(path: str | os.PathLike[str]) -> Agent:
         >>> repr(bl.load(path)) == repr(agent)
         True
     """
-    agent = from_bytes(_content(Path(path)), str(path))
-    try:
-        check_is_agent("the file", agent)
-    except ValueError as error:
-        raise SavedFileError(f"{path} holds no agent that can be used: {error}") from None
-    return agent  # type: ignore[no-any-return]
+    agent: Agent = from_bytes(_content(Path(path)), str(path), check_is_agent)
+    return agent
 
 
 def to_bytes(item: Any) -> bytes:
@@ -112,7 +125,9 @@ def to_bytes(item: Any) -> bytes:
     return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
 
 
-def from_bytes(content: bytes, where: str) -> Any:
+def from_bytes(
+    content: bytes, where: str, check: Callable[[str, object], None] | None = None
+) -> Any:
     """The inverse of `to_bytes`. where: the name of these bytes in errors."""
     written_by = ""
     try:
@@ -120,7 +135,10 @@ def from_bytes(content: bytes, where: str) -> Any:
         release = exact(header, "belated", "tree")["belated"]
         if release != _release():
             written_by = f" (written by belated {checks.show(release)}, this is {_release()})"
-        return thaw(header["tree"], size)
+        made = thaw(header["tree"], size)
+        if check is not None:
+            check("the file", made)
+        return made
     except SavedFileError:
         raise
     except (
@@ -188,3 +206,71 @@ def _parsed(content: bytes, path: str) -> tuple[Any, int]:
         return arrays[key]
 
     return json.loads(content[HEAD.size : HEAD.size + length], object_hook=found), len(data)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all.
+
+    A link is followed and stays a link. An existing file keeps its permissions; a new one gets
+    those of the umask. ValueError if the path is anything but a regular file, such as a device.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _mode(path, target)
+    partial, file = _beside(target)
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            if mode is not None:
+                os.chmod(partial, mode)
+            os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def sweep(directory: Path) -> None:
+    """Remove abandoned temporary files; those of running processes stay."""
+    for left in directory.rglob(f"*{PARTIAL}"):
+        with contextlib.suppress(OSError), left.open("r+b") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
+def _mode(path: Path, target: Path) -> int | None:
+    """The permissions of an existing file; None if there is no file."""
+    try:
+        found = target.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found):
+        raise ValueError(f"{path} must be a regular file or absent; it is {_kind(found)}")
+    return stat.S_IMODE(found) & 0o777
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        "a directory": stat.S_ISDIR,
+        "a device": lambda m: stat.S_ISCHR(m) or stat.S_ISBLK(m),
+        "a pipe": stat.S_ISFIFO,
+        "a socket": stat.S_ISSOCK,
+        "a link in a circle": stat.S_ISLNK,
+    }
+    return next((name for name, matches in kinds.items() if matches(mode)), "of another kind")
+
+
+def _beside(target: Path) -> tuple[Path, BinaryIO]:
+    """A new, locked file in the directory of the target."""
+    while True:
+        name = f".{target.name[:LONGEST]}.{secrets.token_hex(8)}{PARTIAL}"
+        partial = target.with_name(name)
+        file = partial.open("xb")
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if partial.exists():  # else `sweep` removed it before it was locked
+            return partial, file
+        file.close()

@@ -17,7 +17,6 @@ import copy
 import inspect
 import math
 import types
-import typing
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -25,7 +24,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -229,7 +228,7 @@ def _learned_names(cls: Any) -> tuple[str, ...]:
 
 learned_names: Callable[[Any], tuple[str, ...]] = cache(_learned_names)
 _hints: Callable[[Any], dict[str, Any]] = cache(
-    lambda cls: typing.get_type_hints(cls, include_extras=True)
+    lambda cls: get_type_hints(cls, include_extras=True)
 )
 """The annotations of a class."""
 
@@ -284,7 +283,7 @@ class _Thaw:
         elif hint is Any:
             hint = SEVERAL[checks.choice(name, next(iter(saved), None), SEVERAL)]
         kind = get_origin(hint) or hint
-        if kind in (typing.Union, types.UnionType):
+        if kind in (Union, types.UnionType):
             return self.read(name, _arm(get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
             return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 import numpy as np
 import numpy.typing as npt
 
-from belated.core.arrays import Floats, Ints, frozen, same_memory
+from belated.core.arrays import Floats, Ints, frozen
 from belated.core.tree import Entries
 
 Policy = Annotated[Floats, Entries("policy", rows=True)]
@@ -53,12 +53,6 @@ class RowsDifference:
         if len(rows) != len(self.values) or rows.max(initial=0) >= self.base[..., 0].size:
             raise ValueError("bits must be one per row, as many of them as values")
 
-    def whole(self) -> Floats:
-        """The policy, read-only."""
-        made = self.base.copy()
-        made.reshape(-1, made.shape[-1])[self.rows] = self.values
-        return frozen(made)
-
 
 Kept = Policy | RowsDifference
 """A stored policy."""
@@ -66,7 +60,11 @@ Kept = Policy | RowsDifference
 
 def whole(kept: Kept) -> Floats:
     """The whole policy from its stored form, read-only."""
-    return kept if isinstance(kept, np.ndarray) else kept.whole()
+    if isinstance(kept, np.ndarray):
+        return kept
+    made = kept.base.copy()
+    made.reshape(-1, made.shape[-1])[kept.rows] = kept.values
+    return frozen(made)
 
 
 def differing(first: Floats, second: Floats) -> Ints:
@@ -92,7 +90,7 @@ class Versions:
 
     def keep(self, policy: Floats) -> Kept:
         """The stored form of a read-only policy (..., A); one object while the policy stays."""
-        if self._kept is None or not same_memory(policy, self._policy):
+        if self._kept is None or not np.may_share_memory(policy, self._policy):
             self._kept = policy if policy.size < LARGE else self._compared(policy)
         self._policy = policy
         return self._kept

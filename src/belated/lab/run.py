@@ -14,7 +14,7 @@ from rich import progress
 from rich.console import Console
 
 from belated.config.part import Part, read, structured
-from belated.core import checks, files
+from belated.core import checks, saving
 from belated.lab import store, task
 from belated.lab.engine import ENGINES, Attempt, outcomes
 from belated.lab.results import Results
@@ -178,7 +178,7 @@ def execute(
             failed.append(outcome)
             store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
     if not failed:
-        files.sweep(directory)
+        saving.sweep(directory)
     return len(experiment.tasks()) - len(left), len(tasks) - len(failed), failed
 
 

@@ -28,7 +28,7 @@ from typing import TypeVar
 import polars as pl
 
 import belated
-from belated.core import files
+from belated.core import saving
 from belated.lab import toml
 from belated.lab.spec import Experiment, Task
 from belated.lab.task import COLUMNS, parameters
@@ -44,7 +44,7 @@ _Read = TypeVar("_Read")
 def write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all, and the directory it is in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, content)
+    saving.write(path, content)
 
 
 def open_for(directory: Path, experiment: Experiment) -> None:
@@ -73,7 +73,7 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
 def _early(path: Path) -> bool:
     """Whether a file may have been left by a process killed before writing spec.toml."""
-    return path.name == "versions.json" or path.name.endswith(files.PARTIAL)
+    return path.name == "versions.json" or path.name.endswith(saving.PARTIAL)
 
 
 def _other(directory: Path, what: str) -> ValueError:
