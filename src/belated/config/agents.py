@@ -83,7 +83,7 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     _, *taken = own.values()
     extra = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in changed if n not in own]
     parameters = [
-        p.replace(default=_inner(p.name, changed.get(p.name, p.default)))
+        p.replace(kind=p.KEYWORD_ONLY, default=_inner(p.name, changed.get(p.name, p.default)))
         for p in (*taken, *extra)
         if p.name not in told_of
     ]
@@ -91,8 +91,7 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
 
     def made(told: RunBrief, /, **given: Any) -> Any:
         values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
-        largest = [number(told, p.name, values.pop(p.name)) for p in extra]
-        printed = largest and largest[0] is not None
+        largest = number(told, "max_delay", values.pop("max_delay", None))
         if values.get("costs", "given") is None:
             values["costs"] = _inner("costs", COSTS[told.information])
         update = values.get("update")
@@ -100,19 +99,16 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
         if tunable and (asks or TUNES in values.items()):
             setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
             totals = (told.problem, told.episodes, told.total_delay)
-            tuned = setting.printed_at(*totals, *largest) if printed else setting.at(*totals)
+            tuned = setting.at(*totals) if largest is None else setting.printed_at(*totals, largest)
             told = replace(told, tuned=tuned)
-            if values.get("episodes", "given") is None:
-                values["episodes"] = "known"
-            if values.get("barrier", "given") is None:
-                values["barrier"] = tuned.barrier
-        elif printed:
+            known = {"episodes": told.episodes, "barrier": tuned.barrier}
+            values |= {n: v for n, v in known.items() if values.get(n, "given") is None}
+        elif largest is not None:
             raise ValueError("max_delay must be left out if learning_rate is a number")
         return _made(agent, told, values)
 
     first = inspect.Parameter("told", inspect.Parameter.POSITIONAL_ONLY)
-    named = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
-    made.__signature__ = inspect.Signature([first, *named])  # type: ignore[attr-defined]
+    made.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]
     made.__doc__ = inspect.getdoc(agent)
     return made
 

@@ -12,7 +12,6 @@ but not the functions that it calls.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -126,26 +125,22 @@ def function_name(function: Callable[..., Any]) -> str:
     """The kind of a function."""
     module = getattr(function, "__module__", None) or "__main__"
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    if module != "__main__" and "." not in name:
-        with contextlib.suppress(Exception):  # importing runs code that may raise anything
-            if getattr(importlib.import_module(module), name, None) is function:
-                return f"{module}:{name}"
+    if module != "__main__" and getattr(sys.modules.get(module), name, None) is function:
+        return f"{module}:{name}"
     return f"{module}:{name}{MARK}{_fingerprint(function)}"
 
 
 def _fingerprint(function: Callable[..., Any]) -> str:
-    code = getattr(function, "__code__", None)
-    text = repr((code.co_code, code.co_names)) if code else type(function).__qualname__
+    text = getattr(getattr(function, "__code__", None), "co_code", type(function).__qualname__)
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(function)
-    values = [*(getattr(function, "__defaults__", None) or ())]
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # not assigned yet
-            values.append(cell.cell_contents)
-    values += sorted((getattr(function, "__kwdefaults__", None) or {}).items())
+    values: list[Any] = []
+    with contextlib.suppress(ValueError, TypeError):  # a closure not assigned yet, or no function
+        values += [each.default for each in inspect.signature(function).parameters.values()]
+        values += inspect.getclosurevars(function).nonlocals.values()
     simple = (int, float, str, tuple, type(None))
     plain = [repr(value) for value in values if isinstance(value, simple)]
-    return hashlib.sha256("\n".join([text, *plain]).encode()).hexdigest()[:10]
+    return hashlib.sha256("\n".join([str(text), *plain]).encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,7 +232,11 @@ def _check_names(
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
     for name, value in given.items():
         if name not in allowed and not any_name:
-            raise unknown_key(join(key, name), value, taker, allowed)
+            takes = f"{taker} takes {quoted(allowed) or 'no parameters'}"
+            near = checks.nearest(name, allowed)
+            raise ValueError(
+                f"{join(key, name)} = {checks.show(value)}: unknown key; {takes}{near}"
+            )
     for name, parameter in allowed.items():
         if parameter.default is parameter.empty and name not in given:
             raise ValueError(f"{join(key, name)} is required for {taker}")
@@ -259,15 +258,6 @@ def with_defaults(made: Part, registry: Registry) -> Part:
     found = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
     parts = {name: v.part if isinstance(v, Inner) else v for name, v in found.items()}
     return Part(made.kind, tuple((parts | made.values).items()), made.function)
-
-
-def unknown_key(key: str, value: object, taker: str, allowed: Iterable[str]) -> ValueError:
-    """The error for a key that `taker` does not take."""
-    known = list(allowed)
-    close = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    takes = f"{taker} takes {quoted(known) or 'no parameters'}{hint}"
-    return ValueError(f"{key} = {checks.show(value)}: unknown key; {takes}")
 
 
 def structured(key: str, kind: type[Made], taker: str, given: object) -> Made:
@@ -322,9 +312,9 @@ def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
     except PartError:  # raised by a part inside, with its own key
         raise
     except (Exception, SystemExit) as error:
-        if made.own or not isinstance(error, ValueError | ImportError):
-            raise PartError(f"{key}: {made.kind} raised {_raised(error)}") from None
-        raise PartError(f"{key}: {error}") from None
+        expected = isinstance(error, ValueError | ImportError) and not made.own
+        why = str(error) if expected else f"{made.kind} raised {_raised(error)}"
+        raise PartError(f"{key}: {why}") from None
 
 
 def imported(key: str, name: str, known: Iterable[str]) -> Maker:

@@ -22,8 +22,8 @@ from belated.tabular.world import World
 def moving_goal(
     world: World,
     /,
-    size: int | Sequence[int],
-    goals: Sequence[Sequence[int]],
+    size: int | tuple[int, int],
+    goals: Sequence[tuple[int, int]],
     every: int,
     drift: bool = False,
 ) -> costs.CostProcess:
@@ -31,19 +31,14 @@ def moving_goal(
 
     size: of the grid. goals: (row, column) pairs; the cost is 0 in the goal and 1 elsewhere.
     """
-    shape = _pair("size", size) if isinstance(size, Sequence) else size
     if not isinstance(goals, tuple | list) or not goals:
         raise ValueError(f"goals must be pairs of row and column, got {checks.show(goals)}")
-    functions = [goal_costs(shape, _pair(f"goals[{i}]", goal)) for i, goal in enumerate(goals)]
+    for i, goal in enumerate(goals):
+        if not isinstance(goal, tuple | list) or len(goal) != 2:
+            raise ValueError(f"goals[{i}] must be a pair, got {checks.show(goal)}")
+    functions = [goal_costs(size, goal) for goal in goals]
     turning = costs.drifting if checks.flag("drift", drift) else costs.switching
     return turning(functions, every)
-
-
-def _pair(name: str, value: object) -> tuple[int, int]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise ValueError(f"{name} must be a pair of row and column, got {checks.show(value)}")
-    first, second = (checks.integer(name, number, 0) for number in value)
-    return first, second
 
 
 def blocks(world: World, /, length: int, seed: int | None = None) -> costs.CostProcess:
