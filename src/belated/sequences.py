@@ -24,6 +24,7 @@ depend on it, because it depends on x_k, and the least probability of any decisi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -95,7 +96,20 @@ def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
 
 
 STATE = (
-    *("decisions", "_bounded", "_floor", "_S", "_V", "_H", "_T", "_U", "_N", "_gram", "_target"),
+    *(
+        "decisions",
+        "_bounded",
+        "_floor",
+        "_S",
+        "_V",
+        "_H",
+        "_sure",
+        "_T",
+        "_U",
+        "_N",
+        "_gram",
+        "_target",
+    ),
     *("_coefficients", "_mean", "_total", "_square", "_weights", "_moments", "_rho", "_next"),
 )
 """What a contest has seen, in the order of its state."""
@@ -135,6 +149,9 @@ class Contest:
         self.level = checks.real("level", level, 0.5, 0.9999)
         self.range = None if range is None else _range(range)
         self.least = None if least is None else checks.real("least", least, 1e-12, 1.0)
+        self._ends = self.range or (-math.inf, math.inf)  # what outcomes lie between
+        # What makes the largest difference of outcomes 1, where it is known.
+        self._scale = 1.0 if self.range is None else 1.0 / (self.range[1] - self.range[0])
         self.decisions = 0
         L, A, d = self.lines, self.actions, self.features + 1
         self._of_policies = actions is not None
@@ -142,7 +159,7 @@ class Contest:
         self._weighted = bool(self.features) or self._of_policies
         self._bounded = True  # whether something was known of all probabilities before x was seen
         self._floor = self.least or 0.0  # that of the newest decision
-        self._S, self._V, self._H = np.zeros((3, L, L))
+        self._S, self._V, self._H, self._sure = np.zeros((4, L, L))
         self._T, self._U, self._N = np.zeros((3, L))  # sums of u phi, squares, and u, per line
         self._gram, self._target = np.zeros((A, d, d)), np.zeros((A, d))
         self._coefficients: Floats = np.zeros((A, d))
@@ -200,45 +217,27 @@ class Contest:
         n, A = len(a), self.actions
         if not n:
             return
-        p = checks.floats("probabilities", probabilities, "(n,) or (n, A)", (1, 2))
-        r = checks.floats("outcomes", outcomes, "(n,)", (1,))
-        rows = np.zeros((n, 0)) if x is None else checks.numbers("x", x, "(n, d)")
-        known = None if least is None else checks.floats("least", least, "(n, A)", (2,))
+        p = _shaped("probabilities", probabilities, (n,), (n, A))
+        r = _shaped("outcomes", outcomes, (n,))
+        rows = _shaped("x", np.zeros((n, 0)) if x is None else x, (n, self.features))
         pi = np.zeros((n, 0, 0))
         if self._of_policies:
-            pi = checks.distributions(
-                "policies", checks.floats("policies", policies, "(n, L, A)", (3,))
-            )
-        for name, given, shape in (
-            ("probabilities", p, (n, A)[: p.ndim]),
-            ("outcomes", r, (n,)),
-            ("x", rows, (n, self.features)),
-            ("least", known, (n, A)),
-            ("policies", pi, (n, self.lines, A) if self._of_policies else pi.shape),
-        ):
-            if given is not None and given.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got shape {given.shape}")
+            pi = checks.distributions("policies", _shaped("policies", policies, (n, self.lines, A)))
         if not (np.isfinite(r).all() and np.isfinite(rows).all()):
             raise ValueError("outcomes and x must be finite, got a number that is not")
         played = p if p.ndim == 1 else p[np.arange(n), a]
         if not 0.0 < played.min() <= played.max() <= 1.0 + 1e-9:
             raise ValueError("probabilities of chosen actions must be above 0 and at most 1")
-        could = np.ones((n, A)) if p.ndim == 1 else (p > 0.0).astype(float)
-        if known is None and p.ndim == 2 and not self._weighted:
-            known = p
-        if known is None and self.least is not None:
-            known = self.least * could
-        if known is not None:
-            could = (known > 0.0).astype(float)
-            if (played < known[np.arange(n), a] * (1.0 - 1e-9)).any():
-                raise ValueError("least must be at most the probability of every chosen action")
-        elif self._bounded and self.decisions and not self._weighted:
-            raise ValueError("probabilities must be (n, A) as before, got (n,)")
-        low, high = self._ends
-        if not low <= r.min() <= r.max() <= high:
+        if (r != r.clip(*self._ends)).any():
             raise ValueError(
                 f"outcomes must be within range {self.range}, got {r.min():g} to {r.max():g}"
             )
+        could = (p > 0.0).astype(float) if p.ndim == 2 else np.ones((n, A))
+        known = self._known(p, could, least)
+        if known is None and self._bounded and self.decisions and not self._weighted:
+            raise ValueError("probabilities must be (n, A) as before, got (n,)")
+        if known is not None and (played < known[np.arange(n), a] * (1.0 - 1e-9)).any():
+            raise ValueError("least must be at most the probability of every chosen action")
         self._bounded = self._bounded and known is not None
         least = could if known is None else known
         most = max(CELLS // self.lines**2, 1)
@@ -247,6 +246,18 @@ class Contest:
             part = slice(part.stop, part.stop + min(most, self._next - self.decisions))
             self._take(a[part], played[part], r[part], rows[part], pi[part], least[part])
         self._floor = float(least[-1][least[-1] > 0.0].min(initial=1.0))
+        if self._rho:
+            wealth = log_wealth(self._S, self._V, self._rho, exact=self.exact)
+            proved = wealth >= math.log(self.lines / (1.0 - self.level))
+            self._sure = np.maximum(self._sure, proved) * ~proved.T
+
+    def _known(self, p: Floats, could: Floats, least: object) -> Floats | None:
+        """What was known of the probabilities before the features were seen, (n, A); or None."""
+        if least is not None:
+            return _shaped("least", least, could.shape)
+        if p.ndim == 2 and not self._weighted:
+            return p
+        return None if self.least is None else self.least * could
 
     def _take(
         self, a: Ints, played: Floats, r: Floats, x: Floats, pi: Floats, least: Floats
@@ -288,16 +299,6 @@ class Contest:
         self._U += ((alone * (seen - np.clip(expected, *self._ends))) ** 2).sum(axis=0)
         self._N += alone.sum(axis=0)
 
-    @property
-    def _ends(self) -> tuple[float, float]:
-        """What outcomes lie between."""
-        return (-math.inf, math.inf) if self.range is None else self.range
-
-    @property
-    def _scale(self) -> float:
-        """What makes the largest difference of outcomes 1, where it is known."""
-        return 1.0 if self.range is None else 1.0 / (self.range[1] - self.range[0])
-
     def _unit(self, a: Ints, least: Floats) -> tuple[Floats, Floats]:
         """The weights u: of each pair, (n, L, L), and of each line, (n, L)."""
         n, L = len(a), self.lines
@@ -332,33 +333,39 @@ class Contest:
     def difference(self, line: int, other: int) -> Interval:
         """The value of a line less that of another, with both ends at the level."""
         S, V, H = (float(sums[line, other]) for sums in (self._S, self._V, self._H))
-        return self._interval(S, V, H, self.lines, self.exact)
+        low = 0.0 if self._sure[line, other] else self._ends[0] - self._ends[1]
+        high = 0.0 if self._sure[other, line] else self._ends[1] - self._ends[0]
+        return self._interval(S, V, H, self.lines, self.exact, (low, high))
 
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""
         T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
         exact = self.exact or (self.range is not None and not self._weighted)
-        found = self._interval(T, U, N, 2 * self.lines, exact)
-        low, high = self._ends
-        return Interval(found.value, max(found.low, low), min(found.high, high), exact)
+        return self._interval(T, U, N, 2 * self.lines, exact, self._ends)
 
     def _interval(
-        self, total: float, spread: float, weight: float, split: int, exact: bool
+        self,
+        total: float,
+        spread: float,
+        weight: float,
+        split: int,
+        exact: bool,
+        ends: tuple[float, float],
     ) -> Interval:
+        """The interval of total / weight, as far as it lies between two ends."""
         found = total / weight if weight > 0.0 else math.nan
         if not (self._rho and weight > 0.0):
-            return Interval(found, -math.inf, math.inf, exact)
+            return Interval(found, *ends, exact)
         error = radius(spread, self._rho, (1.0 - self.level) / split, exact=exact) / weight
-        return Interval(found, found - error, found + error, exact)
+        return Interval(found, max(found - error, ends[0]), min(found + error, ends[1]), exact)
 
-    def winner(self, among: object = None) -> int | None:
-        """The line that is better than all others (of these), or None while that is not sure."""
-        lines = list(range(self.lines)) if among is None else list(among)  # type: ignore[call-overload]
-        if not self._rho or len(lines) < 2:
-            return None
-        wealth = log_wealth(self._S, self._V, self._rho, exact=self.exact)
-        sure = wealth >= math.log(self.lines / (1.0 - self.level))
-        return next((a for a in lines if all(sure[a, b] for b in lines if b != a)), None)
+    def winner(self, among: Sequence[int] | None = None) -> int | None:
+        """The line that is better than all others (of these), or None while that is not sure.
+
+        What was sure at a look stays so, unless the opposite becomes sure.
+        """
+        lines = range(self.lines) if among is None else among
+        return next((a for a in lines if all(self._sure[a, b] for b in lines if b != a)), None)
 
     def behind(self, line: int, among: list[int], level: float) -> float:
         """The most that a line is behind the best of these, at one look; at least 0.
@@ -438,6 +445,15 @@ def needed(
     if lacking(MANY) > 0.0:
         return math.inf
     return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
+
+
+def _shaped(name: str, given: object, *shapes: tuple[int, ...]) -> Floats:
+    """Numbers of one of these shapes."""
+    told = " or ".join(map(str, shapes))
+    found = checks.numbers(name, given, told)
+    if found.shape not in shapes:
+        raise ValueError(f"{name} must have shape {told}, got shape {found.shape}")
+    return found
 
 
 def _range(given: tuple[float, float] | list[float]) -> tuple[float, float]:

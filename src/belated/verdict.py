@@ -119,8 +119,8 @@ def at_stake(rows: Sequence[ActionRow], leader: int, level: float) -> float:
     error = np.array([(row.high - row.low) / (2.0 * Z) for row in rows])
     if not np.isfinite(error).all():
         return math.inf
-    rng = np.random.default_rng(0)  # a fixed seed, so that answers repeat
-    drawn = mean + error * rng.standard_normal((DRAWS, len(rows)))
+    normal = np.random.default_rng(0).standard_normal((DRAWS, len(rows)))  # so that answers repeat
+    drawn = mean + error * normal
     return float(np.quantile(drawn.max(axis=1) - drawn[:, leader], level))
 
 
@@ -169,8 +169,7 @@ def verdict(
     lead = f"{name} leads ({_percent(leads)})."
     price = f"Giving everybody {name} now costs {costs}."
     if contest is None or not contest.decisions:
-        reason = why if contest is None else NOT_YET
-        return replace(found, sentence=f"{lead} {price} {reason}")
+        return replace(found, sentence=f"{lead} {price} {NOT_YET if contest else why}")
     found = replace(found, difference=contest.difference(first, others[0]))
     best = contest.winner(active)
     if best is not None:

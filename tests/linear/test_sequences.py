@@ -234,6 +234,27 @@ def test_power_of_five_against_seven_percent():
     assert named >= 19
 
 
+def test_what_was_sure_at_a_look_stays_sure_unless_the_opposite_becomes_so():
+    """Line 1 wins 10 to 40 %; then line 0 has all successes, first a few, then many."""
+    contest = Contest(2, range=(0.0, 1.0))
+    p = [[0.5, 0.5]]
+    actions, shares, outcomes = columns(3, 300, [0.1, 0.4], [0.5, 0.5])
+    contest.extend(actions, shares, outcomes)
+    named, low = contest.winner(), contest.difference(1, 0).low
+    assert (named, low > 0.0) == (1, True)
+    while low > 0.0:
+        contest.extend([0, 1], p * 2, [1.0, 0.0])
+        low = contest.difference(1, 0).low
+    assert (contest.winner(), low, contest.difference(0, 1).high) == (1, 0.0, 0.0)
+    again = Contest(2, range=(0.0, 1.0)).restore(contest.state())
+    assert again.winner() == 1
+    for _ in range(400):
+        again.extend([0, 1], p * 2, [1.0, 0.0])
+    assert again.winner() == 0
+    assert again.difference(0, 1).low > 0.0
+    assert contest.winner([0]) == 0
+
+
 def test_only_what_is_final_counts():
     log = DecisionLog(
         [0, 1, 0, 1],
