@@ -145,7 +145,7 @@ def test_the_served_learner_is_the_one_of_the_library(tmp_path):
         while calls and learned < version:
             agent.observe(*calls.pop(0))
             learned += 1
-        features, allowed, action, probability, _, _ = asked[number]
+        features, allowed, action, probability, *_ = asked[number]
         made = agent.decide(json.loads(features), among=json.loads(allowed), now=began)
         assert (made.number, made.action, made.probability) == (number, action, probability)
         assert told[number]["action"] == action
