@@ -654,6 +654,7 @@ def test_without_width_the_best_mean_is_played():
     np.testing.assert_allclose(shares([2.0] * 5, [0.3] * 5), 0.2, rtol=1e-12)
     np.testing.assert_allclose(shares([0.0] * 3, [0.0, 0.0, 1.0]), [0.25, 0.25, 0.5], atol=1e-6)
     assert shares([-1e30], [1e30]).tolist() == [1.0]
+    assert shares([1e20, 1e20], [1.0, 1.0]).tolist() == [0.5, 0.5]  # rounding removes the widths
 
 
 numbers = st.one_of(st.floats(-1e40, 1e40), st.sampled_from([0.0, 1.0, -1.0, 1.0 + 2.0**-52]))
@@ -688,4 +689,5 @@ def test_draws_follow_the_probabilities():
     assert [model.place_of(given * 4.0, draw) for draw in (0.49, 0.51)] == [0, 2]
     assert model.place_of(given, 0.5 - 1e-9) == 0
     assert model.place_of(given, 0.5 + 1e-9) == 2
+    assert model.place_of(given, 0.5) == 2
     assert model.place_of(given, 1.0 - 2.0**-53) == 4
