@@ -709,7 +709,9 @@ class Session:
         new = {h: pair for h, pair in made if h not in state.decided}
         state.decided |= new
         told = ((h, _dumped(seen), "null", action) for h, (seen, action) in new.items())
-        self._insert("decisions", *((state.number, *row, None, 0.0, self.now) for row in told))
+        self._insert(
+            "decisions", *((state.number, *row, None, 0.0, self.now, None) for row in told)
+        )
 
     def forget(self, episode: int) -> Outcome:
         """Forget an episode."""
@@ -772,8 +774,9 @@ class Session:
             seq = self.runner.seq = self.runner.seq + 1
             told = (name, seq, self.runner.version, self.now, content)
             self.db.all("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", *told)
-            statement = "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?"
-            kept = self.db.all(statement, name, KEPT)
+            kept = self.db.all(
+                "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?", name, KEPT
+            )
             (oldest,) = kept[-1]
             self.db.all("DELETE FROM snapshots WHERE learner = ? AND seq < ?", name, oldest)
             self.db.all(
