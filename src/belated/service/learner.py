@@ -50,14 +50,10 @@ Job = tuple[Callable[[Session], Any], asyncio.Future[Any]]
 def rehearse(agent: Agent) -> None:
     """Play two episodes with a temporary agent, so that its kernels are compiled."""
     for _ in range(2):
-        if agent.problem.states is not None:
-            number = agent.begin_episode().number
-        else:
-            number = (
-                AgentRunner(agent).decide(agent.problem.example_observation(), None, 0.0).number
-            )
+        made: Any = agent.begin_episode() if agent.problem.states is not None else None
+        made = made or AgentRunner(agent).decide(agent.problem.example_observation(), None, 0.0)
         for outcome in (False, True):
-            record = agent.problem.example(number, agent.information, outcome=outcome)
+            record = agent.problem.example(made.number, agent.information, outcome=outcome)
             agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])
     agent.forget(agent.begin_episode().number)
     agent.diagnostics()
@@ -192,10 +188,9 @@ class Learner:
         taken = isinstance(error, Taken)
         expected = isinstance(error, StorageError | ValueError)
         why = str(error) if expected else f"{type(error).__name__}: {error}"
-        if why != self.why and taken:
-            logger.info("learner %s waits: %s", self.name, why)
-        elif why != self.why:
-            logger.error("learner %s %s: %s", self.name, what, why, exc_info=not expected)
+        if why != self.why:
+            level, word = (logging.INFO, "waits") if taken else (logging.ERROR, what)
+            logger.log(level, "learner %s %s: %s", self.name, word, why, exc_info=not expected)
         self._address = error.address if isinstance(error, Taken) else None
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
 

@@ -182,8 +182,7 @@ class AgentRunner:
 
     def learn_all(self) -> None:
         """Pass on all calls."""
-        while self._calls:
-            self.learn()
+        self.learn_up_to(self.version + self.waiting)
 
     def learn_up_to(self, version: int) -> None:
         """Pass on calls until the agent has learned from this many."""

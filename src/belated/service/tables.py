@@ -37,8 +37,8 @@ from urllib.parse import quote
 LAYOUT = 5
 """The layout of the tables: `PRAGMA user_version` of SQLite, the comment of a PostgreSQL schema."""
 OTHER_LAYOUT = (
-    "{place} has {layout}, that of another release; this release reads layout "
-    f"{LAYOUT} only: give the learner a fresh {{fresh}}"
+    "{} has {}, that of another release; this release reads layout "
+    f"{LAYOUT} only: give the learner a fresh {{}}"
 )
 PATIENCE = 5
 """Seconds to connect to a database."""
@@ -253,8 +253,7 @@ class SQLiteTables(Tables):
         if found != "ok":
             raise StorageError(f"{self._path} is damaged: {' '.join(found.split())}")
         if layout not in (0, LAYOUT):
-            told = {"layout": f"layout {layout}", "fresh": "directory"}
-            raise StorageError(OTHER_LAYOUT.format(place=self._path, **told))
+            raise StorageError(OTHER_LAYOUT.format(self._path, f"layout {layout}", "directory"))
         if layout == 0:
             db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {LAYOUT};COMMIT;")
         directory = os.open(self._path.parent, os.O_RDONLY)
@@ -348,8 +347,7 @@ class PostgresTables(Tables):
                 "coalesce(obj_description('belated'::regnamespace), 'no layout')"
             )
             if made and layout != f"layout {LAYOUT}":
-                told = {"layout": layout, "fresh": "database"}
-                raise StorageError(OTHER_LAYOUT.format(place="the schema belated", **told))
+                raise StorageError(OTHER_LAYOUT.format("the schema belated", layout, "database"))
             self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
         if self.all(f"SELECT pg_try_advisory_lock({LOCK})", learner) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
