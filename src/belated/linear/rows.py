@@ -72,8 +72,7 @@ class Rows(Learned):
             np.zeros(0) for _ in range(5)
         )
         self.heard = self.clock = -1.0
-        self.clocked = None
-        self.calls = []
+        self.clocked, self.calls = None, []
 
     # Decisions
 
@@ -94,7 +93,8 @@ class Rows(Learned):
             for name in COLUMNS:  # they grow in place if the system allows it
                 column = getattr(self, name)
                 column.resize((k + max(64, k // 8), *column.shape[1:]), refcheck=False)
-        self.time[k], self.model[k], self.delay[k], self.until[k] = self.clock, -1, -1.0, math.inf
+        self.time[k], self.delay[k], self.until[k] = self.clock, -1.0, math.inf
+        self.model[k] = self.known[k] = -1
         self.count = k + 1
         return self.base + k
 
