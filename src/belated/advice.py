@@ -148,9 +148,9 @@ def decisions(
         "holdout": holdout,
         "seed": seed,
     }
-    reason, notes = explained(choice, **given)
-    told = dict.fromkeys((*plan, *notes), True)
-    return _advice(partial(LinearSampler, choice, **given), reason, told)
+    make = partial(LinearSampler, choice, **given)
+    reason, notes = explained(make().problem, **given)  # once the arguments are checked
+    return _advice(make, reason, dict.fromkeys((*plan, *notes), True))
 
 
 def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -> Advice:
