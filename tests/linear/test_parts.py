@@ -612,7 +612,7 @@ def test_scores_are_their_definition(seed, p, A, shared, few, rate):
         if few and q < 0.0:
             q = 0.0
         error = sigma * math.sqrt(q)
-        c = min(1.0, 10.0 * q / (nonzero * rate) if rate else 1.0) / math.sqrt(nonzero)
+        c = math.sqrt(min(1.0, 3.0 * q / (nonzero * rate) if rate else 1.0) / nonzero)
         want = constant + theta[i] @ z + 0.5 * error, c * error
         assert (means[a], widths[a]) == pytest.approx(want, rel=1e-9, abs=1e-12)
 

@@ -2,15 +2,15 @@
 
 An action whose prediction is m_a, with standard error s_a, scores
 
-    m_a + s_a (1/2 + c_a z_a),    c_a = min(1, 10 / e_a) / sqrt(n),    e_a = n rate / q_a
+    m_a + s_a (1/2 + c_a z_a),    c_a^2 = min(1, 3 / e_a) / n,    e_a = n rate / q_a
 
 with independent standard normal z_a; n is the mean number of features that are not 0. Its
 probability is that of the best score, by an integral. q_a = (s_a / sigma)^2 makes n / q_a about the
 number of decisions for the action, and e_a the number of reports expected of them. While that is
-below 10 the draws are wide, so that an action with an unlucky start comes back; later they become
+below 3 the draws are wide, so that an action with an unlucky start comes back; later they become
 narrow, and half a standard error of optimism remains. Of many features most of s_a is about what
-matters little, hence the root. A floor and a holdout are then added, so that the stated
-probabilities are those with which the action is drawn.
+matters little, hence 1 / n. A floor and a holdout are then added, so that the stated probabilities
+are those with which the action is drawn.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 OPTIMISM = 0.5
 """What is added to a prediction, in standard errors."""
-FEW = 10.0
+FEW = 3.0
 """The expected number of reports of an action above which its draws become narrower."""
 FAR = 4.5
 """The integral ends at this many widths."""
@@ -286,7 +286,7 @@ def scores(
         error = sigma * math.sqrt(q)
         means[a] = mean + OPTIMISM * error
         wide = min(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else 1.0
-        widths[a] = error * wide / math.sqrt(nonzero)
+        widths[a] = error * math.sqrt(wide / nonzero)
 
 
 @njit(cache=True)
