@@ -51,7 +51,8 @@ def test_the_service_needs_nothing_of_the_lab(tmp_path):
         told = web.post(f"{base}/feedback", json={"episode": 0, "costs": [0.5]})
         assert told.json()["outcome"] == "taken"
         assert web.get("/").status_code == web.get("/metrics").status_code == 200
-    assert len(restored(table, "shop")[1]["outcomes"]) == 2  # the path and its cost
+    # a path and its cost, each with the row that closes it
+    assert len(restored(table, "shop")[1]["outcomes"]) == 4
     done = belated(tmp_path, env, "extract", "serve.toml", "shop", "shop.belated")
     assert (done.returncode, done.stdout) == (0, "agent: shop.belated\n"), done.stderr
     done = belated(tmp_path, env, "token")
