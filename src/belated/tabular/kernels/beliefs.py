@@ -177,10 +177,11 @@ def predict(memories: CostMemories, pending: Floats) -> Predicted:
 @njit(cache=True)
 def of_steps(memories: CostMemories, predicted: Predicted) -> tuple[Ints, Floats]:
     """The cells that the memory kept per step has seen, flat over (H, C), and its predictions."""
-    kappas = predicted.noises / SPAN
     seen = np.flatnonzero(memories.step_weights)
-    values = (memories.step_sums + kappas * predicted.means[0]) / (memories.step_weights + kappas)
-    return seen, values.ravel()[seen]
+    cells = seen % len(predicted.noises)
+    kappas, behind = predicted.noises[cells] / SPAN, predicted.means[0][cells]
+    sums, weights = memories.step_sums.ravel()[seen], memories.step_weights.ravel()[seen]
+    return seen, (sums + kappas * behind) / (weights + kappas)
 
 
 @njit(cache=True)

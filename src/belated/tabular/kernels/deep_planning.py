@@ -103,15 +103,14 @@ def plan(
                 values[a] = min(max(q, 0.0), left)
                 lowest = min(lowest, values[a])
             now[s] = lowest
-            # stage 4: one of the best actions
-            best, chosen = 0, 0
+            # stage 4: one of the best actions, found without a branch that depends on values
+            best, passed, chosen = 0, 0, 0
             for a in range(A):
                 best += values[a] <= lowest + ROUNDING
             rank = int(draws[h, s] * best)
             for a in range(A):
-                if rank >= 0 and values[a] <= lowest + ROUNDING:
-                    chosen = a
-                    rank -= 1
+                passed += values[a] <= lowest + ROUNDING
+                chosen += passed <= rank
             policy[h, s, chosen] = 1.0
         now, after = after, now
 
