@@ -11,8 +11,8 @@ import numpy as np
 from belated import saving
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.episodes import Ledger, Ledgered
-from belated.core.records import Episode, FeedbackError, altered
+from belated.core.contract import Deciding, Episode, FeedbackError, altered
+from belated.core.episodes import Ledger
 from belated.core.tree import Configured
 
 
@@ -95,7 +95,7 @@ class Visits:
 
 
 @saving.register
-class Greedy(Configured, Ledgered):
+class Greedy(Configured, Deciding):
     """Ridge regression per action on the outcomes so far; epsilon-greedy."""
 
     information, uses_paths = "bandit", False

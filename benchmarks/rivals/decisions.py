@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Decision, FeedbackError
+from belated.core.contract import Decision, FeedbackError
 from belated.core.tree import call
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward

@@ -18,9 +18,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Information
-from belated.core.episodes import Ledger, Ledgered
-from belated.core.records import Episode
+from belated.core.contract import Deciding, Episode, Information
+from belated.core.episodes import Ledger
 from belated.core.tree import call
 from belated.tabular.problem import Problem, check_arms
 from belated.tabular.records import Record
@@ -28,7 +27,7 @@ from belated.tabular.records import Record
 Name = Literal["dorm+", "adahedged"]
 
 
-class Poold(Ledgered):
+class Poold(Deciding):
     """A learner of the package `poold`, for arms under full information, without hints.
 
     Args:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
         wrappers as wrappers,
     )
     from belated.advice import advise as advise, recommend as recommend
-    from belated.core.contract import Agent as Agent
-    from belated.core.delays import NEVER as NEVER, DelayLine as DelayLine
-    from belated.core.inbox import Inbox as Inbox, Outcome as Outcome, Report as Report
-    from belated.core.records import (
+    from belated.core.contract import (
+        Agent as Agent,
         Decision as Decision,
         Episode as Episode,
         FeedbackError as FeedbackError,
     )
+    from belated.core.delays import NEVER as NEVER, DelayLine as DelayLine
+    from belated.core.inbox import Inbox as Inbox, Outcome as Outcome, Report as Report
     from belated.core.saving import SavedFileError as SavedFileError, load as load, save as save
     from belated.linear.choice import Choice as Choice
     from belated.linear.features import Features as Features

@@ -31,7 +31,7 @@ from typing import Any, overload
 
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, nested
-from belated.core.wrappers.skipping import Skipping
+from belated.core.wrappers import Skipping
 from belated.linear.advice import explained
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler

@@ -14,8 +14,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
+from belated.core.contract import Episode
 from belated.core.episodes import Learner, Open, check_in_step
-from belated.core.records import Episode
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
 from belated.linear.sampler import LinearSampler
@@ -64,7 +64,8 @@ class TableSampler(Learner[bool]):
         sampler = LinearSampler(choice, silence=-self.silence, **given)
         self.seed = sampler.seed
         super().__init__(problem, silence=self.silence, **given)
-        self._sampler, self._unknown = sampler, {}
+        self._sampler = sampler
+        self._unknown = {}
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (1, S, A) to play in it."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import PATHS, Agent, check_is_agent, nested
+from belated.core.contract import PATHS, Agent, Episode, altered, check_is_agent, nested
 from belated.core.delays import (
     NEVER,
     DelayLine,
@@ -28,7 +28,6 @@ from belated.core.delays import (
     total_delay,
 )
 from belated.core.inbox import Inbox
-from belated.core.records import Episode, altered
 from belated.core.score import score, verdict
 from belated.linear.reward import Reward
 from belated.linear.world import DecisionWorld
@@ -43,6 +42,17 @@ Play = Callable[[Episode], tuple[Trajectory, Costs]]
 """A function that plays an episode and returns its path and the costs that the agent may see."""
 
 Progress = Callable[[range], Iterable[int]]
+
+
+def _for_each(at: Callable[[int], Floats], episodes: int, value: Callable[[Floats], Any]) -> Floats:
+    """The values of the costs of every episode, computed only where the costs change."""
+    found: list[Any] = []
+    last = np.zeros(0)
+    for k in range(episodes):
+        costs = at(k)
+        found.append(found[-1] if np.array_equal(costs, last) else value(costs))
+        last = costs
+    return np.array(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +72,7 @@ class Best:
     @cached_property
     def each(self) -> Floats:
         """(K,) the smallest expected cost of every single episode."""
-        found = np.zeros(self.episodes)
-        last = np.zeros(0)
-        for k in range(self.episodes):
-            costs = self.costs(k)
-            same = np.array_equal(costs, last)
-            found[k] = found[k - 1] if same else best_policy(self.mdp, costs)[1]
-            last = costs
-        return found
+        return _for_each(self.costs, self.episodes, lambda costs: best_policy(self.mdp, costs)[1])
 
     @cached_property
     def so_far(self) -> Floats:
@@ -340,20 +343,17 @@ def simulate(
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    policy: Floats | None = None  # the policy evaluated last
+    policy = np.zeros(0)  # the policy evaluated last
     cost: Floats | None = None
     shown: Costs | None = None  # the whole cost function, if the agent sees it
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
         nonlocal policy, cost, shown
-        k, before = episode.number, cost
-        given = episode.played
-        same = policy is not None and (
-            episode.plays(policy)
-            or (np.array_equal(given, policy) and not np.may_share_memory(given, policy))
-        )
-        if policy is None or not same:
-            policy = checked("policy", given, mdp.problem.shape)
+        k = episode.number
+        before = cost
+        same = episode.plays(policy)
+        if not same:
+            policy = checked("policy", episode.played, mdp.problem.shape)
         path = mdp.sample(policy, rng, k)
         cost = costs_at(k)
         if same and cost is before:
@@ -376,20 +376,20 @@ def simulate(
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 
+    complete = of_episodes(drawn)
     facts: dict[str, Any] = {
         "realised": realised,
-        "delays": of_episodes(drawn),
-        "missing": missing_feedback(of_episodes(drawn)),
+        "delays": complete,
+        "missing": missing_feedback(complete),
         "diagnostics": dict(agent.diagnostics()),
         "step_delays": drawn if drawn.ndim == 2 else None,
     }
-    means = None
     if noisy:
+        compared = _compared(mdp, means_at, episodes)
         best = Best(mdp, partial(expected, process), episodes)
-        means = Run(values=values[1], **_compared(mdp, means_at, episodes), **facts, best=best)
-    best = Best(mdp, process.at, episodes)
-    facts |= _compared(mdp, costs_at, episodes)
-    return Run(values=values[0], **facts, means=means, best=best)
+        facts["means"] = Run(values=values[1], **compared, **facts, best=best)
+    compared = _compared(mdp, costs_at, episodes)
+    return Run(values=values[0], **compared, **facts, best=Best(mdp, process.at, episodes))
 
 
 def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
@@ -402,13 +402,7 @@ def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str,
     for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
         reach = occupancy(mdp, policy)
         measures.append(reach if len(total) > 1 else reach.sum(axis=0, keepdims=True))
-    fixed = np.zeros((episodes, 2))
-    before: Floats | None = None
-    for k in range(episodes):
-        costs = at(k)
-        same = costs is before
-        fixed[k] = fixed[k - 1] if same else [float(np.vdot(m, costs)) for m in measures]
-        before = costs
+    fixed = _for_each(at, episodes, lambda costs: [float(np.vdot(m, costs)) for m in measures])
     return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}
 
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Agent, check_is_agent
+from belated.core.contract import Agent, FeedbackError, check_is_agent
 from belated.core.delays import NEVER, DelayLine
-from belated.core.records import FeedbackError
 
 MakeAgent = Callable[[], Agent]
 
@@ -127,20 +126,13 @@ def any_feedback_is_taken(make: MakeAgent, trial: Any, rng: np.random.Generator)
 
 
 def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
-    """Schedules of feedback."""
-
-    def delay() -> int:
-        return NEVER if rng.random() < 0.2 else int(rng.integers(0, 7))
-
-    makers: list[Callable[[], Step]] = [
-        lambda: Step(0, 0),
-        lambda: Step(d := delay(), d),
-        lambda: Step(0, delay()),
-        lambda: Step(d := delay(), d, rng.random() < 0.5),
-        lambda: Step(delay(), delay(), rng.random() < 0.7, rng.random() < 0.1),
-        lambda: Step(NEVER, NEVER),
-    ]
-    return [[make() for _ in range(episodes)] for make in makers]
+    """Schedules of feedback: at once, never, paths at once, together, and anything."""
+    now, never = [0] * episodes, [NEVER] * episodes
+    late, later = rng.choice([0, 1, 2, 3, 5, 6, NEVER], (2, episodes)).tolist()
+    pauses = (rng.random(episodes) < 0.6).tolist()
+    forgets = (rng.random(episodes) < 0.1).tolist()
+    paired = [(now, now), (never, never), (now, late), (late, late), (late, late, pauses)]
+    return [[*map(Step, *each)] for each in (*paired, (later, late, pauses, forgets))]
 
 
 def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:

@@ -1,10 +1,11 @@
 """Wrappers: agents that contain other agents."""
 
-from belated.core.wrappers.locked import Locked
-from belated.core.wrappers.parallel import Bold, Parallel
-from belated.core.wrappers.pipeline import Pipeline
-from belated.core.wrappers.skipping import Skipping
-from belated.tabular.doubling import Doubling
-from belated.tabular.lazy import Lazy
-
-__all__ = ["Bold", "Doubling", "Lazy", "Locked", "Parallel", "Pipeline", "Skipping"]
+from belated.core.wrappers import (
+    Bold as Bold,
+    Locked as Locked,
+    Parallel as Parallel,
+    Pipeline as Pipeline,
+    Skipping as Skipping,
+)
+from belated.tabular.doubling import Doubling as Doubling
+from belated.tabular.lazy import Lazy as Lazy

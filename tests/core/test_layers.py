@@ -11,7 +11,7 @@ from belated.core import contract
 CORE = Path(belated.__file__).parent / "core"
 FORBIDDEN = {"S", "states", "state", "feature", "features", "homogeneous", "transitions"}
 PROMISED = {
-    "records.py": {"state"},  # an argument of Episode.act and Episode.record
+    "contract.py": {"state"},  # an argument of Episode.act and Episode.record
     "delays.py": {"states"},  # what a delay rule of a user may look at
     "tree.py": {"state"},  # the method by which a registered class saves itself
 }

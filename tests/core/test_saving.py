@@ -18,7 +18,8 @@ import belated as bl
 import oracles
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.episodes import Ledger, Ledgered
+from belated.core.contract import Deciding
+from belated.core.episodes import Ledger
 from belated.core.tree import Configured, Learned, Rows, freeze, thaw
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
@@ -486,7 +487,7 @@ class Steps(Learned):
         self.policy = problem.uniform_policy()
 
 
-class Cheapest(Configured, Ledgered):
+class Cheapest(Configured, Deciding):
     """A user's own agent: the action with the smallest costs so far, in every state."""
 
     information, uses_paths = "full", False

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.real_worlds import labelled
 
 import belated as bl
-from belated.core.records import Decision
+from belated.core.contract import Decision
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
 from belated.linear.world import DecisionWorld, Visits

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belated.core.records import Scale
+from belated.core.contract import Scale
 from belated.service.wire import End, Refusal, parse
 from belated.tabular.records import Costs, StepCost, Trajectory
 

@@ -43,9 +43,15 @@ def test_vtrace(seed, rho_cap, c_cap):
 def table_loss(seed, delay_actor):
     """ClipPPOLoss of a table at now, its actor and data, and the tables of then, now and pi."""
     from tensordict import TensorDict
-    from tensordict.nn import ProbabilisticTensorDictModule as Drawing
-    from tensordict.nn import ProbabilisticTensorDictSequential as Actor
-    from tensordict.nn import TensorDictModule
+    from tensordict.nn import (
+        ProbabilisticTensorDictModule as Drawing,
+    )
+    from tensordict.nn import (
+        ProbabilisticTensorDictSequential as Actor,
+    )
+    from tensordict.nn import (
+        TensorDictModule,
+    )
     from torchrl.modules import OneHotCategorical
     from torchrl.objectives import ClipPPOLoss
 

@@ -543,13 +543,16 @@ def from_times(decided: object, arrived: object, *, repeat: bool = False) -> Rec
 def _times(name: str, value: object) -> tuple[Floats, str]:
     """Numbers, or dates in seconds, with NaN where there is none; and which of the two."""
     array, kind = np.asarray(value), "dates"
-    zoned = {cell.tzinfo is not None for cell in array.flat if _is_date(cell)}
+    is_date = (isinstance(cell, datetime) and str(cell) != "NaT" for cell in array.flat)
+    dates = [cell if date else None for cell, date in zip(array.flat, is_date, strict=True)]
+    zoned = {date.tzinfo is not None for date in dates if date}
     if zoned:
         if len(zoned) > 1:
             raise ValueError(f"{name} must hold dates that all have a time zone, or all none")
         kind = "dates with a time zone" if zoned == {True} else "dates without a time zone"
-        plain = [_without_zone(cell) if _is_date(cell) else None for cell in array.flat]
-        array = np.array(plain, dtype="datetime64[us]")
+        if zoned == {True}:
+            dates = [date and date.astimezone(UTC).replace(tzinfo=None) for date in dates]
+        array = np.array(dates, dtype="datetime64[us]")
     if array.dtype.kind == "M":
         moments = array.astype("datetime64[us]")
         found = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
@@ -558,15 +561,6 @@ def _times(name: str, value: object) -> tuple[Floats, str]:
     if found.ndim != 1 or not len(found):
         raise ValueError(f"{name} must have shape (K,), got shape {found.shape}")
     return found, kind
-
-
-def _is_date(cell: object) -> bool:
-    return isinstance(cell, datetime) and type(cell).__name__ != "NaTType"
-
-
-def _without_zone(cell: datetime) -> datetime:
-    """The same moment, in UTC if it has a zone."""
-    return cell if cell.tzinfo is None else cell.astimezone(UTC).replace(tzinfo=None)
 
 
 def delay_of(rule: Rule) -> OutcomeDependentDelay:

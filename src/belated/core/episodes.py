@@ -21,8 +21,16 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Agent, Deciding, Information, Key, Problem
-from belated.core.records import Episode, FeedbackError, Notes
+from belated.core.contract import (
+    Agent,
+    Deciding,
+    Episode,
+    FeedbackError,
+    Information,
+    Key,
+    Notes,
+    Problem,
+)
 from belated.core.tree import Configured, Count, Entries, Learned
 from belated.core.versions import Policy, Versions
 
@@ -442,9 +450,7 @@ class Ledger(Episodes[Memory]):
             self.delays.add(self.begun - 1 - entry.number)
         entry.told += len(outcomes)
         entry.outcomes += tuple(outcomes)
-        for outcome in outcomes:
-            if hasattr(outcome, "values"):
-                self._recent.append(outcome)
+        self._recent.extend(outcome for outcome in outcomes if hasattr(outcome, "values"))
 
     def _noted_path(self, number: int) -> Any:
         """The path that `act` has noted of an open episode; None if there is none."""
@@ -528,32 +534,12 @@ def compare(facts: Mapping[Key, Any], known: Facts) -> tuple[Kind, str]:
         before = known.get(key)
         if before is None:
             kind = "taken"
-        elif before != value and isinstance(value, str):
-            return "conflict", f"another {key} came before"
-        elif before != value and isinstance(key, int):
-            return "conflict", f"step {key} cost {before:g} before, got {value:g}"
         elif before != value:
-            return "conflict", f"{key} was {before} before, got {value}"
+            if isinstance(value, str):
+                return "conflict", f"another {key} came before"
+            what = f"step {key} cost" if isinstance(key, int) else f"{key} was"
+            return "conflict", f"{what} {before:g} before, got {value:g}"
     return kind, "the same value came before"
-
-
-class Ledgered(Deciding):
-    """An agent that keeps its episodes in a `Ledger` named `_ledger`."""
-
-    _ledger: Ledger[Any]
-
-    @property
-    def begun(self) -> int:
-        """How many episodes have begun."""
-        return self._ledger.begun
-
-    def open_episodes(self) -> list[int]:
-        """The episodes of which feedback can still be taken, oldest first."""
-        return self._ledger.open_episodes()
-
-    def is_open(self, number: int) -> bool:
-        """Whether feedback of this episode can still be taken."""
-        return self._ledger.is_open(number)
 
 
 def entropy(policy: Floats) -> float:
@@ -631,7 +617,7 @@ def check_held(
             problem.check(record, information)
 
 
-class Learner(Configured, Ledgered, ABC, Generic[Memory]):
+class Learner(Configured, Deciding, ABC, Generic[Memory]):
     """An agent that keeps its open episodes in a ledger and annotates what it learns.
 
     Attributes:

@@ -32,16 +32,14 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Literal
 
 from belated.core import checks
-from belated.core.contract import Agent, WrapperBase
+from belated.core.contract import Agent, Episode, FeedbackError, Scale, WrapperBase
 from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, in_a_list, is_past
-from belated.core.records import Episode, FeedbackError, Scale
 from belated.core.tree import LARGEST_FLOAT, Count, is_thawing
 
-SWEEP = 64
-"""The number of open episodes at which the inbox first asks the agent whether all of them are."""
 PASSED = ("overdue", "forgotten", "defaulted")
 """What a deadline does to an episode."""
 UNTOLD = 100_000
@@ -49,6 +47,11 @@ UNTOLD = 100_000
 OVERDUE = "its deadline has passed, and the agent still uses it"
 LOST = "lost"
 """What stands for a clock that a file cannot hold."""
+UNREAD = {
+    LOST: "clock must be set again after loading: inbox.clock = time.time",
+    "now": 'now must be given with every call, because clock="now"',
+}
+"""Why the time is not known, by what stands for the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,8 @@ class Report:
 
 
 @dataclass(slots=True)
-class Sorted:
-    """A batch that was sorted into classes, before anything has changed.
+class Batch:
+    """What a batch of records holds, before anything has changed.
 
     Attributes:
         outcomes: one per record.
@@ -166,7 +169,6 @@ class Inbox(WrapperBase):
     once = True
 
     _table: Episodes[list[Any]]  # the memory is the outcomes that wait for the deadline
-    _crowded: Count
     _kept_from: Count  # older episodes are past the grace period
     _due_from: Count  # older episodes are past the deadline
     _now: float
@@ -231,7 +233,7 @@ class Inbox(WrapperBase):
             remember=self.remember,
         )
         self._kept_from = self._due_from = next(iter(agent.open_episodes()), agent.begun)
-        self._crowded, self._now, self._began = SWEEP, -LARGEST_FLOAT, deque()
+        self._now, self._began = -LARGEST_FLOAT, deque()
         self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
         self._untold = deque(maxlen=UNTOLD)
         if clock != "now" and not is_thawing():
@@ -247,15 +249,15 @@ class Inbox(WrapperBase):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close the episodes past their deadline, then begin the next episode."""
-        self._expire(self.agent.begun, now)
-        episode = self.agent.begin_episode(self._time(now))
+        time = self._expire(self.agent.begun, now)
+        episode = self.agent.begin_episode(time)
         self._date()  # uses the time just read: no clock can fail in between
         return episode
 
     def expire(self, now: float | None = None) -> Report:
         """Close the episodes past their deadline now, without a record or a new episode."""
         self._expire(self.agent.begun - 1, now)
-        return self._report(Sorted())
+        return self._report(Batch())
 
     def take(self, records: Iterable[Any], now: float | None = None) -> Report:
         """Accept the valid records of a batch together, and report what became of each record.
@@ -263,26 +265,26 @@ class Inbox(WrapperBase):
         The report also names the episodes that the deadline has closed since the last report, in
         this call or when an episode began.
         """
-        batch = in_a_list(records)
-        self._expire(self.agent.begun - 1, now)
-        found = self._sort(batch)
-        self._enter(found, found.used, now)
-        return self._report(found)
+        given = in_a_list(records)
+        time = self._expire(self.agent.begun - 1, now)
+        batch = self._classify(given)
+        self._enter(batch, batch.used, time)
+        return self._report(batch)
 
-    def _report(self, found: Sorted) -> Report:
+    def _report(self, batch: Batch) -> Report:
         """A report on a batch, and on the episodes that deadlines closed since the last report."""
-        entries = map(self._table.entry, sorted(found.known))
+        entries = map(self._table.entry, sorted(batch.known))
         lacking = [e.number for e in entries if e is not None and self._lacks_path(e)]
-        for i, outcome in enumerate(found.outcomes):
+        for i, outcome in enumerate(batch.outcomes):
             if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
                 why = (
                     f"episode {outcome.episode} waits for its path: draw with episode.act, or hand "
                     "in what was done"
                 )
-                found.outcomes[i] = replace(outcome, why=why)
+                batch.outcomes[i] = replace(outcome, why=why)
         told = {name: tuple(n for n, what in self._untold if what == name) for name in PASSED}
         self._untold.clear()
-        return Report(tuple(found.outcomes), pathless=tuple(lacking), **told)
+        return Report(tuple(batch.outcomes), pathless=tuple(lacking), **told)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it, as agents do.
@@ -290,18 +292,18 @@ class Inbox(WrapperBase):
         Only records past the deadline are ignored; the next report names them. For a queue, use
         `take`.
         """
-        batch = list(records) if isinstance(records, Iterable) else [records]
-        self._expire(self.agent.begun - 1, now)
-        found = self._sort(batch)
+        given = list(records) if isinstance(records, Iterable) else [records]
+        time = self._expire(self.agent.begun - 1, now)
+        batch = self._classify(given)
         fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
-        used = found.used.copy()
-        for record, outcome in zip(batch, found.outcomes, strict=True):
+        used = batch.used.copy()
+        for record, outcome in zip(given, batch.outcomes, strict=True):
             if outcome.kind not in fine:
                 raise FeedbackError(outcome.why)
             late = outcome.kind == "late" and not (outcome.used or record.partial)
             if late and record.episode >= self._kept_from:
                 used.append(record)  # the agent decides
-        self._enter(found, used, now)
+        self._enter(batch, used, time)
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, unless it is complete and held."""
@@ -326,27 +328,27 @@ class Inbox(WrapperBase):
         held = sum(bool(entry.memory) for entry in self._table)
         return {**self.agent.diagnostics(), **told, "inbox_pathless": pathless, "inbox_held": held}
 
-    def _sort(self, batch: list[Any]) -> Sorted:
-        """Classify every record; nothing else changes."""
-        found = Sorted()
+    def _classify(self, records: list[Any]) -> Batch:
+        """Put every record into its class; nothing else changes."""
+        batch = Batch()
         self._table.begun = self.agent.begun
 
         def is_open(number: int) -> bool:
             """Whether an episode is still open, given the facts of this batch so far."""
-            entered = found.known.get(number)
+            entered = batch.known.get(number)
             return not (entered and self._complete(entered)) and self.agent.is_open(number)
 
-        for record in batch:
-            found.outcomes.append(self._outcome(record, found, is_open))
-        return found
+        for record in records:
+            batch.outcomes.append(self._outcome(record, batch, is_open))
+        return batch
 
-    def _outcome(self, record: Any, found: Sorted, is_open: Callable[[int], bool]) -> Outcome:
+    def _outcome(self, record: Any, batch: Batch, is_open: Callable[[int], bool]) -> Outcome:
         """The outcome of a record, which is noted with those of its batch."""
         number, part = getattr(record, "episode", None), getattr(record, "part", None)
         try:
             if self.scale is not None and number is not None:
                 record = self.problem.rewards_to_costs(record, self.scale)
-            kind, why = self._table.classify(record, found.known, is_open)
+            kind, why = self._table.classify(record, batch.known, is_open)
         except FeedbackError as error:
             kind, why = "invalid", str(error)
         if kind == "invalid":
@@ -354,13 +356,13 @@ class Inbox(WrapperBase):
         assert number is not None
         used = kind == "taken"
         if kind in ("taken", "late"):
-            known = found.known.get(number) or self._table.known(number)
-            facts = found.known[number] = {**known, **record.facts()}
+            known = batch.known.get(number) or self._table.known(number)
+            facts = batch.known[number] = {**known, **record.facts()}
             whole = record
             if used and record.partial:
                 whole = self.problem.assemble(number, facts, self.information)
             if used and whole is not None:
-                found.used.append(whole.dated(record.at))
+                batch.used.append(whole.dated(record.at))
         if used and number >= self._due_from:
             return Outcome(kind, number, part, used=True)
         if used:
@@ -380,47 +382,38 @@ class Inbox(WrapperBase):
         """Whether the outcome of an open episode waits for its path."""
         return self.uses_paths and not entry.memory and self._heard(entry.facts)
 
-    def _enter(self, found: Sorted, records: list[Any], now: float | None) -> None:
-        """Pass records to the agent, or hold them, then remember their facts."""
-        time = self._time(now)
+    def _enter(self, batch: Batch, records: list[Any], time: float | None) -> None:
+        """Pass records to the agent, or hold them, then remember the facts of the batch."""
         held = [record for record in records if self.hold and record.is_outcome]
         self.agent.observe([record for record in records if record not in held], time)
         for record in held:
             entry = self._table.at(record.episode, [])
             entry.memory = [*(entry.memory or ()), record.dated(time)]
-        for outcome in found.outcomes:
+        for outcome in batch.outcomes:
             self._counts[outcome.kind] += 1
-        for number, known in found.known.items():
+        for number, known in batch.known.items():
             entry = self._table.at(number, [])
             entry.facts = known
             done = self._complete(known) and not entry.memory
             if done or not self.agent.is_open(number):
                 self._table.close(number)
-        if len(self._table) > self._crowded:  # the agent may have discarded some by itself
-            for number in self._table.open_episodes():
-                if not self.agent.is_open(number):
-                    self._table.close(number)
-            self._crowded = SWEEP + 2 * len(self._table)
+        for entry in list(takewhile(lambda e: not self.agent.is_open(e.number), self._table)):
+            self._table.close(entry.number)  # the agent has discarded it by itself
 
-    def _look(self, now: float | None) -> None:
-        """Read the clock once, and date the episodes that have begun since the last reading."""
+    def _look(self, now: float | None) -> float | None:
+        """The time of a call. Episodes that have begun since the last look are dated.
+
+        Without a clock it is what the caller says, which is only for the agent inside.
+        """
         if not self._timed:
-            return
-        if now is None and self.clock == LOST:
-            raise ValueError("clock must be set again after loading: inbox.clock = time.time")
-        if now is None and self.clock == "now":
-            raise ValueError('now must be given with every call, because clock="now"')
-        read = now if now is not None else self.clock()  # type: ignore[operator, misc]
-        try:
-            time = checks.real("clock()" if now is None else "now", read, -math.inf)
-        except ValueError as error:
-            raise ValueError(f"{error}; time.time gives seconds as a number") from None
-        self._now = max(self._now, time)
+            return now
+        if now is None and isinstance(self.clock, str):
+            raise ValueError(UNREAD[self.clock])
+        name = "clock()" if now is None else "now"
+        read = self.clock() if now is None else now  # type: ignore[operator, misc]
+        self._now = max(self._now, checks.real(name, read, -math.inf))
         self._date()
-
-    def _time(self, now: float | None) -> float | None:
-        """The time to pass to the agent inside: the clock's, or the caller's."""
-        return self._now if self._timed else now
+        return self._now
 
     def _date(self) -> None:
         """Date the episodes that have no start time as begun now."""
@@ -428,33 +421,34 @@ class Inbox(WrapperBase):
             missing = self.agent.begun - self._kept_from - len(self._began)
             self._began.extend([self._now] * missing)
 
-    def _expire(self, episode: int, now: float | None = None) -> None:
-        """Close the episodes past deadline and grace when this episode is the newest."""
-        self._look(now)
+    def _expire(self, newest: int, now: float | None = None) -> float | None:
+        """Close the episodes past deadline and grace, given the newest; returns the time."""
+        time = self._look(now)
         if self.deadline is None:
-            return
-        while self._is_past(self._due_from, self.deadline, episode):
+            return time
+        while self._is_past(self._due_from, self.deadline, newest):
             if self.grace is not None and self.agent.is_open(self._due_from):
                 self._passed(self._due_from, "overdue")
             self._due_from += 1
         limit = self.deadline + (self.grace or 0)
-        while self._is_past(self._kept_from, limit, episode):
+        while self._is_past(self._kept_from, limit, newest):
             number = self._kept_from
             self._kept_from += 1
             if self._timed:
                 self._began.popleft()
             if self.agent.is_open(number):
-                self._end(number, now)
+                self._end(number, time)
             self._table.close(number)
+        return time
 
-    def _is_past(self, number: int, limit: float, episode: int) -> bool:
+    def _is_past(self, number: int, limit: float, newest: int) -> bool:
         """Whether an open episode has waited longer than a limit."""
         if self._timed:
             place = number - self._kept_from
             return place < len(self._began) and self._now - self._began[place] > limit
-        return is_past(number, episode, limit)
+        return is_past(number, newest, limit)
 
-    def _end(self, number: int, now: float | None) -> None:
+    def _end(self, number: int, time: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
         entry, known = self._table.entry(number), self._table.known(number)
         heard = self._heard(known)
@@ -463,7 +457,7 @@ class Inbox(WrapperBase):
             silent = self.problem.assemble(number, known, self.information, self.default)
             told = told if silent is None else [silent]
         if told:
-            self.agent.observe(told, self._time(now))
+            self.agent.observe(told, time)
         waits = self.agent.is_open(number)
         if waits:
             self.agent.forget(number)

@@ -17,9 +17,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
-from belated.core.contract import PATHS, Agent, check_is_agent
+from belated.core.contract import PATHS, Agent, Episode, Scale, check_is_agent
 from belated.core.delays import DelayModel, missing_feedback, of_episodes
-from belated.core.records import Episode, Scale
 from belated.simulation import Progress, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.tabular.records import Costs, Trajectory
@@ -138,7 +137,8 @@ def play(
     actions = np.zeros(H, dtype=np.int64)
     rewards: list[float] = []
     observation, _ = env.reset(seed=seed)
-    states[0], playing = int(observation) - first_state, True
+    states[0] = int(observation) - first_state
+    playing = True
     for h in range(H):
         below = np.cumsum(policy[h, states[h]])
         actions[h] = np.searchsorted(below, rng.random() * below[-1], side="right")

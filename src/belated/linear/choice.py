@@ -9,8 +9,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Key
-from belated.core.records import FeedbackError
+from belated.core.contract import FeedbackError, Key
 from belated.core.tree import Configured, call
 from belated.linear.features import LARGEST, Features, Scaling, distinct, unscaled
 from belated.linear.reward import EVENT, Reward, read

@@ -25,7 +25,7 @@ import numpy as np
 from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
-from belated.core.records import Decision, unchecked
+from belated.core.contract import Decision, unchecked
 from belated.core.tree import Count, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice

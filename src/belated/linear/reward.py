@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from belated.core import checks
-from belated.core.records import Decision, FeedbackError, altered
+from belated.core.contract import Decision, FeedbackError, altered
 
 LARGEST = 1e30
 """The largest outcome, so that products of outcomes and features are far from infinity."""

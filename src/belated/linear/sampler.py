@@ -23,9 +23,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Information
+from belated.core.contract import Decision, Episode, FeedbackError, Information, Notes
 from belated.core.episodes import in_a_list, newest
-from belated.core.records import Decision, Episode, FeedbackError, Notes
 from belated.core.tree import Configured, Count, Entries
 from belated.linear import fit, life
 from belated.linear.chance import uniform
@@ -35,8 +34,7 @@ from belated.linear.features import Features, Scaling, unscaled
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
 from belated.linear.model import Known, Model, available, drawn, every, foreseen, probabilities
-from belated.linear.reward import EVENT, Reward
-from belated.linear.reward import LARGEST as LARGEST_REWARD
+from belated.linear.reward import EVENT, LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
 from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict

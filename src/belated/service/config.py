@@ -20,8 +20,7 @@ from msgspec import Meta
 from belated.config import AGENTS, DECIDERS
 from belated.config.part import Part, Registry, check, make, read, structured
 from belated.core import checks, saving, tree
-from belated.core.contract import Agent, check_fresh
-from belated.core.records import Scale
+from belated.core.contract import Agent, Scale, check_fresh
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest

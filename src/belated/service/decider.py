@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from belated.core.records import Decision
+from belated.core.contract import Decision
 from belated.linear.model import Model, available, choose, foreseen
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, requests

@@ -22,8 +22,7 @@ import numpy as np
 
 from belated.core import checks, saving
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Agent, Deciding, check_is_agent
-from belated.core.records import Decision
+from belated.core.contract import Agent, Deciding, Decision, check_is_agent
 from belated.linear.choice import Choice
 from belated.service.config import LearnerConfig
 from belated.service.tables import StorageError, Tables

@@ -21,8 +21,8 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
+from belated.core.contract import Episode
 from belated.core.episodes import compare
-from belated.core.records import Episode
 from belated.linear.reward import Reward
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import (

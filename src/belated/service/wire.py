@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
-from belated.core.records import Scale
+from belated.core.contract import Scale
 from belated.linear.reward import LARGEST
 from belated.tabular.records import read
 

@@ -46,9 +46,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools
-from belated.core.contract import AGENT, PATHS, Agent, WrapperBase
+from belated.core.contract import AGENT, PATHS, Agent, Episode, WrapperBase
 from belated.core.episodes import Waiting, is_past, listed, split
-from belated.core.records import Episode
 from belated.core.tree import Count, Entries
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting

@@ -24,9 +24,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, WrapperBase
-from belated.core.episodes import Ledger, Ledgered, check_held, check_in_step, listed
-from belated.core.records import Episode
+from belated.core.contract import Agent, Episode, WrapperBase
+from belated.core.episodes import Ledger, check_held, check_in_step, listed
 from belated.core.tree import Count, Entries
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
@@ -35,7 +34,7 @@ EQUAL = 1.0 - 1e-12
 """Products within this factor count as equal, because of rounding."""
 
 
-class Lazy(Ledgered, WrapperBase):
+class Lazy(WrapperBase):
     """An agent that learns at the start of every epoch.
 
     Args:

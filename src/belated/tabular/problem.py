@@ -10,8 +10,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.contract import Information, Key
-from belated.core.records import FeedbackError, Notes, Scale, row_of
+from belated.core.contract import FeedbackError, Information, Key, Notes, Scale, row_of
 from belated.tabular.records import Costs, StepCost, Steps, Trajectory, noted, read
 
 if TYPE_CHECKING:

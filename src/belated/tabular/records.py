@@ -12,7 +12,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.records import FeedbackError, Notes, altered
+from belated.core.contract import FeedbackError, Notes, altered
 
 UNKNOWN = -1
 """The last state of a path whose last state is unknown."""

@@ -6,8 +6,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Agent
-from belated.core.records import Episode
+from belated.core.contract import Agent, Episode
 from belated.tabular import costs
 from belated.tabular.problem import Problem
 from belated.tabular.records import Costs, Trajectory, suffered

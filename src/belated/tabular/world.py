@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import unchecked
+from belated.core.contract import unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning

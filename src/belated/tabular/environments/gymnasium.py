@@ -21,7 +21,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.records import Scale
+from belated.core.contract import Scale
 from belated.tabular.problem import Problem, start_distribution
 from belated.tabular.transitions import Transitions
 from belated.tabular.world import MDP, World

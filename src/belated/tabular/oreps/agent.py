@@ -49,9 +49,8 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import Information
+from belated.core.contract import FeedbackError, Information
 from belated.core.episodes import Learner, Ledger, Open
-from belated.core.records import FeedbackError
 from belated.core.tree import Count, Entries
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.oreps.newton import BoxBounds

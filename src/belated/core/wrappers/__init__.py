@@ -1,1 +1,0 @@
-"""Wrappers around agents of any kind: they know neither states nor features."""
