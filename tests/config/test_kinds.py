@@ -186,12 +186,11 @@ def test_every_registered_kind_is_tested(place):
 
 
 def test_a_part_may_hold_a_list_of_parts():
-    """A maker without positional-only arguments gets no object of the lab; its parts still do."""
 
     def one(told, /, weight=1.0):
         return told, weight
 
-    def all_of(members):
+    def all_of(told, /, members):
         return members
 
     registry = Registry({"one": one, "all": all_of}, same=("members",))

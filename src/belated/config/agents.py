@@ -19,23 +19,24 @@ import numpy as np
 from belated import names
 from belated.advice import recommend
 from belated.config.briefing import TUNES, RunBrief, number, numbers
-from belated.config.part import Inner, Maker, Part, Registry, by_name
+from belated.config.part import Inner, Maker, Part, Registry, by_name, make
 from belated.core import checks
 from belated.core.contract import Agent
-from belated.core.wrappers.parallel import Bold, Parallel
-from belated.core.wrappers.pipeline import Pipeline
-from belated.core.wrappers.skipping import Skipping
 from belated.linear.choice import Choice
-from belated.tabular.doubling import Doubling
-from belated.tabular.lazy import Lazy
+from belated.parts import (
+    Averaged,
+    Bonus,
+    Confidence,
+    FewVisits,
+    RegretMatching,
+    Revealed,
+    Softmax,
+    Weighted,
+)
 from belated.tabular.oreps.doubling import DoublingFTRL
 from belated.tabular.oreps.ftrl import DelayedFTRL
-from belated.tabular.parts.costs import Averaged, Revealed, Weighted
-from belated.tabular.parts.explore import FewVisits
-from belated.tabular.parts.regret_matching import RegretMatching
-from belated.tabular.parts.transitions import Bonus, Confidence
-from belated.tabular.parts.update import Softmax
 from belated.tabular.tuning import Parameters
+from belated.wrappers import Bold, Doubling, Lazy, Parallel, Pipeline, Skipping
 
 UNTUNED = Parameters(1.0, 1.0, 1.0)
 """A placeholder for tuned parameters until the setting of the agent is known."""
@@ -51,8 +52,9 @@ def weighted(told: RunBrief, /, exploration: float | None = None) -> Weighted:
 
     If the learning rate is tuned and no exploration is given, the exploration is tuned too.
     """
-    tuned = None if told.tuned is None else told.tuned.exploration
-    return Weighted(exploration=tuned if exploration is None else exploration)
+    if exploration is None and told.tuned is not None:
+        exploration = told.tuned.exploration
+    return Weighted(exploration)
 
 
 PARTS = {
@@ -83,7 +85,7 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     _, *taken = own.values()
     extra = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in changed if n not in own]
     parameters = [
-        p.replace(kind=p.KEYWORD_ONLY, default=_inner(p.name, changed.get(p.name, p.default)))
+        p.replace(kind=p.KEYWORD_ONLY, default=_default(p.name, changed.get(p.name, p.default)))
         for p in (*taken, *extra)
         if p.name not in told_of
     ]
@@ -93,15 +95,12 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
         values = {**defaults, **given, **{name: getattr(told, name) for name in told_of}}
         largest = number(told, "max_delay", values.pop("max_delay", None))
         if values.get("costs", "given") is None:
-            values["costs"] = _inner("costs", COSTS[told.information])
+            values["costs"] = Part(COSTS[told.information])
         update = values.get("update")
         asks = isinstance(update, Inner) and TUNES in update.part.parameters
         if tunable and (asks or TUNES in values.items()):
-            setting = _made(agent, replace(told, tuned=UNTUNED), values).setting(told.paths)
-            totals = (told.problem, told.episodes, told.total_delay)
-            tuned = setting.at(*totals) if largest is None else setting.printed_at(*totals, largest)
-            told = replace(told, tuned=tuned)
-            known = {"episodes": told.episodes, "barrier": tuned.barrier}
+            told = told.tuned_for(_made(agent, replace(told, tuned=UNTUNED), values), largest)
+            known = {"episodes": told.episodes, "barrier": told.said("barrier", "tuned")}
             values |= {n: v for n, v in known.items() if values.get(n, "given") is None}
         elif largest is not None:
             raise ValueError("max_delay must be left out if learning_rate is a number")
@@ -113,17 +112,21 @@ def from_constructor(agent: Maker, *told_of: str, **changed: Any) -> Maker:
     return made
 
 
-def _inner(name: str, default: Any) -> Any:
-    """A default in the form of a file: a part of a class or a kind becomes an `Inner`."""
+def _default(name: str, default: Any) -> Any:
+    """A default in the form of a file: an object of a class, or a kind, becomes a `Part`."""
     if name not in PARTS or default in (None, inspect.Parameter.empty):
         return default
-    kind = default if isinstance(default, str) else names.kind(type(default).__name__)
-    return Inner(name, Part(kind), PARTS[name])
+    return Part(default if isinstance(default, str) else names.kind(type(default).__name__))
 
 
 def _made(agent: Maker, told: RunBrief, values: Mapping[str, Any]) -> Any:
     """Call the constructor; in a service, agents for decisions know only their problem."""
-    given = {name: v(told) if isinstance(v, Inner) else v for name, v in values.items()}
+    given = dict(values)
+    for name, value in values.items():
+        if isinstance(value, Part):
+            given[name] = make(name, value, PARTS[name], told)
+        elif isinstance(value, Inner):
+            given[name] = value(told)
     return agent(getattr(told, "problem", told), **numbers(told, given))
 
 
@@ -157,8 +160,7 @@ def skipping(told: RunBrief, /, agent: Inner, threshold: float | str = "tuned") 
     if isinstance(threshold, str):
         if not hasattr(inside, "setting"):
             raise ValueError('agent must have a row of tuning if threshold is "tuned"')
-        tuned = inside.setting(told.paths).at(told.problem, told.episodes, told.total_delay)
-        threshold = float(replace(told, tuned=tuned).said("threshold", threshold))
+        threshold = float(told.tuned_for(inside).said("threshold", threshold))
     return Skipping(inside, threshold)
 
 

@@ -19,6 +19,7 @@ from belated.core.delays import total_delay
 from belated.tabular.tuning import Parameters
 
 WORDS = {
+    "barrier": ("tuned",),
     "episodes": ("known",),
     "exploration": ("tuned",),
     "learning_rate": ("tuned",),
@@ -89,6 +90,16 @@ class RunBrief:
                 f"delays must not depend on what happens for an agent that is told {what}"
             )
         return self.delays
+
+    def tuned_for(self, agent: Any, largest: int | None = None) -> RunBrief:
+        """The same with the paper's parameters for an agent; largest: of the delays, if it counts.
+
+        The agent says which row of tuning is its own; its numbers do not matter.
+        """
+        setting = agent.setting(self.paths)
+        totals = (self.problem, self.episodes, self.total_delay)
+        known = setting.at(*totals) if largest is None else setting.printed_at(*totals, largest)
+        return replace(self, tuned=known)
 
     def undelayed(self, episodes: int) -> RunBrief:
         """The same for a learner of this many episodes without delays."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from belated import config as kinds
-from belated.config.part import Inner, accepted
+from belated.config.part import Part, accepted
 
 SECTIONS = {
     "Environments": kinds.ENVIRONMENTS,
@@ -35,7 +35,7 @@ def all_kinds() -> Iterator[tuple[str, str, str, list[str]]]:
 
 def _parameter(item: inspect.Parameter) -> str:
     """A parameter in the form of a file."""
-    default = item.default.part.kind if isinstance(item.default, Inner) else item.default
+    default = item.default.kind if isinstance(item.default, Part) else item.default
     if default is item.empty:
         return f"{item.name} (required)"
     if default is None:

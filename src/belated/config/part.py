@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import inspect
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -131,16 +131,14 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def _fingerprint(function: Callable[..., Any]) -> str:
-    text = getattr(getattr(function, "__code__", None), "co_code", type(function).__qualname__)
-    with contextlib.suppress(OSError, TypeError):
-        text = inspect.getsource(function)
-    values: list[Any] = []
+    told = [str(getattr(getattr(function, "__code__", None), "co_code", type(function)))]
+    with contextlib.suppress(OSError, TypeError):  # typed in a shell, or not a function
+        told = [inspect.getsource(function)]
     with contextlib.suppress(ValueError, TypeError):  # a closure not assigned yet, or no function
-        values += [each.default for each in inspect.signature(function).parameters.values()]
+        values = [each.default for each in inspect.signature(function).parameters.values()]
         values += inspect.getclosurevars(function).nonlocals.values()
-    simple = (int, float, str, tuple, type(None))
-    plain = [repr(value) for value in values if isinstance(value, simple)]
-    return hashlib.sha256("\n".join([str(text), *plain]).encode()).hexdigest()[:10]
+        told += [repr(v) for v in values if isinstance(v, int | float | str | tuple | None)]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +147,8 @@ class Registry:
 
     Attributes:
         kinds: the function or class of each name. The objects that the lab passes are
-            positional-only arguments; a class, a part of agents, gets none of them, but numbers in
-            place of words.
+            positional-only arguments of functions; a class, a part of agents, gets numbers in place
+            of words.
         same: parameters that are parts of this registry again.
         others: parameters that are parts of other registries.
         waits: whether parts inside are passed as an `Inner` instead of being built first.
@@ -256,8 +254,7 @@ def with_defaults(made: Part, registry: Registry) -> Part:
     """The part with the defaults of the parameters that are not given."""
     allowed = {} if made.own else accepted(registry.kinds[made.kind])
     found = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
-    parts = {name: v.part if isinstance(v, Inner) else v for name, v in found.items()}
-    return Part(made.kind, tuple((parts | made.values).items()), made.function)
+    return Part(made.kind, tuple((found | made.values).items()), made.function)
 
 
 def structured(key: str, kind: type[Made], taker: str, given: object) -> Made:
@@ -288,8 +285,6 @@ def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
     """
     maker = made.function or registry.kinds.get(made.kind)
     maker = maker or imported(f"{key}.kind", made.kind, registry.kinds)
-    parameters = inspect.signature(maker).parameters.values()
-    handed = given if made.own else given[: sum(p.kind is p.POSITIONAL_ONLY for p in parameters)]
     if made.own:
         _check_names(key, made.values, maker, f"kind {made.kind!r}", len(given))
 
@@ -307,8 +302,8 @@ def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
     }
     try:
         if isinstance(maker, type) and not made.own:  # a part of an agent, without words
-            values = numbers(given[0], values)
-        return maker(*handed, **values)
+            return maker(**numbers(given[0], values))
+        return maker(*given, **values)
     except PartError:  # raised by a part inside, with its own key
         raise
     except (Exception, SystemExit) as error:
@@ -329,9 +324,8 @@ def imported(key: str, name: str, known: Iterable[str]) -> Maker:
         )
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    module, _, function = name.partition(":")
     try:
-        found: Maker = getattr(importlib.import_module(module), function)
+        found: Maker = pkgutil.resolve_name(name)
     except (Exception, SystemExit) as error:  # importing runs code that may raise anything
         raise ValueError(
             f"{key} must be one of {quoted(known)}, or a module:function that can "
@@ -347,7 +341,5 @@ def _raised(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [f for f in frames if f.filename != __file__ and "importlib" not in f.filename]
-    if not theirs:
-        return text
-    last = theirs[-1]
-    return f"{text} ({os.path.basename(last.filename)}, line {last.lineno})"
+    places = [f" ({os.path.basename(f.filename)}, line {f.lineno})" for f in theirs]
+    return text + "".join(places[-1:])

@@ -33,9 +33,6 @@ def moving_goal(
     """
     if not isinstance(goals, tuple | list) or not goals:
         raise ValueError(f"goals must be pairs of row and column, got {checks.show(goals)}")
-    for i, goal in enumerate(goals):
-        if not isinstance(goal, tuple | list) or len(goal) != 2:
-            raise ValueError(f"goals[{i}] must be a pair, got {checks.show(goal)}")
     functions = [goal_costs(size, goal) for goal in goals]
     turning = costs.drifting if checks.flag("drift", drift) else costs.switching
     return turning(functions, every)
@@ -57,8 +54,6 @@ def random(
     """Independent costs around means that the seed draws uniformly from [low, high]."""
     rng = np.random.default_rng(checks.integer("seed", seed, 0))
     means = rng.random((1, world.problem.states, world.problem.actions))
-    low = checks.real("low", low, 0.0, 1.0)
-    high = checks.real("high", high, low, 1.0)
     return costs.stochastic(low + (high - low) * means, noise=noise)
 
 
