@@ -24,8 +24,9 @@ def public():
     for name in names.TOP:
         yield f"belated.{name}"
     for module in ("parts", "wrappers", "delays", "costs", "environments", "planning", "tuning"):
-        for name in import_module(f"belated.{module}").__all__:
-            yield f"belated.{module}.{name}"
+        for name in vars(import_module(f"belated.{module}")):
+            if not name.startswith("_"):
+                yield f"belated.{module}.{name}"
 
 
 def found(path):

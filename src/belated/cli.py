@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
+from rich.text import Text
 
 from belated.core import checks
 from belated.service.commands import COMMANDS, Whole
@@ -40,8 +41,7 @@ def _say(text: object, style: str = "", *, error: bool = False) -> None:
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
         for c in str(text)
     )
-    console = Console(stderr=error, markup=False, emoji=False, highlight=False)
-    console.print(shown, style=style, soft_wrap=True)
+    Console(stderr=error).print(Text(shown, style), soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

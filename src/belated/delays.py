@@ -1,4 +1,3 @@
 """When feedback arrives: delay models, recorded delays, and the delay line."""
 
 from belated.core.delays import *  # noqa: F403 - the same names, without the room
-from belated.core.delays import __all__  # noqa: F401
