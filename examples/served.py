@@ -1,13 +1,11 @@
-"""Twenty robots and a shop learn through the server, over links that lose and repeat requests.
+"""Twenty robots learn through the server, over links that lose and repeat requests.
 
 The server is the real one, `belated serve` in a process of its own with SQLite on disk, and both
 sides of every link are real: one request in ten is lost on the way there, one in ten on the way
 back, and `belated.client` tries again.
 
-Twenty robots explore a grid with slippery floor. Each fetches the policy of its episode, walks, and
-reports its path and costs when it is back in range, or never. A shop shows one of four offers to
-every visitor. Only sales are reported: late, and each one twice. A visitor who has not bought by
-the time 80 more have come counts as no sale (the deadline and the default of the learner).
+The robots explore a grid with slippery floor. Each fetches the policy of its episode, walks, and
+reports its path and costs when it is back in range, or never.
 
 The figure has the learning curves beside those of the simulator: the same agents, worlds and delays
 in one process without a network.
@@ -36,8 +34,6 @@ SEEDS, SIMULATED = 2, 20  # runs through the server, and beside it
 ROBOTS, ROUNDS = 20, 9
 WINDOW = 20  # episodes over which a curve is averaged
 LOST, OUT_OF_RANGE = 0.1, 0.2  # requests, and answers; reports that never come
-VISITORS, HURRY, DEADLINE = 280, 20, 80
-SELLS = np.array([0.1, 0.2, 0.3, 0.7])  # by offer
 WORLD = bl.environments.gridworld(size=4, slip=0.1, horizon=10)
 CONFIG = """
 storage = "data"
@@ -48,18 +44,13 @@ LEARNERS = """
 name = "robots-{seed}"
 problem = {{ states = 16, actions = 4, horizon = 10, homogeneous = true }}
 information = "full"
-[[learners]]
-name = "shop-{seed}"
-problem = {{ states = 1, actions = 4, horizon = 1 }}
-deadline_episodes = {deadline}
-default = 1.0
 """
 
 
 @contextmanager
 def server(directory: Path):
     """`belated serve` in a process of its own; the address."""
-    learners = [LEARNERS.format(seed=seed, deadline=DEADLINE) for seed in range(SEEDS)]
+    learners = [LEARNERS.format(seed=seed) for seed in range(SEEDS)]
     (directory / "serve.toml").write_text(CONFIG + "".join(learners))
     process = subprocess.Popen(
         [sys.executable, "-m", "belated", "serve", "serve.toml"],
@@ -138,62 +129,10 @@ async def robots(url: str, seed: int) -> tuple[np.ndarray, dict]:
     return values, status
 
 
-async def shop(url: str, seed: int) -> tuple[np.ndarray, dict]:
-    """The chances that the offers shown sell, and the status of the learner."""
-    rng = np.random.default_rng([seed, 2])
-    till, line, sells = Till(rng), bl.DelayLine(), np.zeros(VISITORS)
-    client = AsyncClient(url, f"shop-{seed}", timeout=60, transport=Lossy(rng))
-
-    async def visit(key: int) -> int:
-        number = await client.begin(f"visitor-{key}")
-        offer, _ = await client.decide(number, step=0, state=0)
-        sells[number] = SELLS[offer]
-        till.ring(number, offer, line)
-        return number
-
-    for first in range(0, VISITORS, HURRY):
-        newest = max(await asyncio.gather(*map(visit, range(first, first + HURRY))))
-        sold = line.release(newest)
-        for _ in range(2):
-            await client.feedback(sold)
-        await learned(client)
-    status = await client.status()
-    await client.close()
-    return sells, status
-
-
 async def learned(client: AsyncClient) -> None:
     """Wait until the agent has learned from all feedback; between real rounds it has hours."""
     while (await client.status())["waiting"]:
         await asyncio.sleep(0.05)
-
-
-class Till:
-    """Who buys, and when that is reported."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-
-    def ring(self, number: int, offer: int, line: bl.DelayLine) -> None:
-        """Let a visitor buy or not; a sale is put on the line."""
-        if self._rng.random() < SELLS[offer]:
-            line.push([bl.StepCost(number, 0, 0.0)], int(self._rng.integers(5, 50)))
-
-
-def simulated_shop(seed: int) -> np.ndarray:
-    """The same shop without a server."""
-    rng = np.random.default_rng([seed, 3])
-    agent = bl.recommend(bl.Problem(1, 4, 1), information="bandit")
-    inbox = bl.Inbox(agent, deadline=DEADLINE, default=1.0)
-    till, line, sells = Till(rng), bl.DelayLine(), np.zeros(VISITORS)
-    for first in range(0, VISITORS, HURRY):
-        for number in range(first, first + HURRY):
-            offer, _ = (episode := inbox.begin_episode()).act(0, 0, rng)
-            inbox.take([bl.Trajectory(episode.number, np.zeros(2, int), np.array([offer]))])
-            sells[number] = SELLS[offer]
-            till.ring(number, offer, line)
-        inbox.take(line.release(first + HURRY - 1))
-    return sells
 
 
 def simulated_robots(seed: int) -> np.ndarray:
@@ -205,39 +144,29 @@ def simulated_robots(seed: int) -> np.ndarray:
     return bl.simulate(WORLD, agent, delays=delays, episodes=episodes, seed=seed).values
 
 
-async def served(url: str):
-    """Everything at once: the fleets and the shops of all seeds."""
+async def served(url: str) -> list[tuple[np.ndarray, dict]]:
+    """Everything at once: the fleets of all seeds."""
     async with httpx.AsyncClient() as web:
         while (await web.get(f"{url}/readyz", timeout=60)).status_code != 200:
             await asyncio.sleep(0.2)
-    fleets = await asyncio.gather(*(robots(url, seed) for seed in range(SEEDS)))
-    shops = await asyncio.gather(*(shop(url, seed) for seed in range(SEEDS)))
-    return fleets, shops
+    return await asyncio.gather(*(robots(url, seed) for seed in range(SEEDS)))
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory, server(Path(directory)) as url:
-        fleets, shops = asyncio.run(served(url))
-    figure, (left, right) = axes(2, width=10)
+        fleets = asyncio.run(served(url))
+    figure, left = axes()
     print(f"{'mean of the last quarter, by run':34} {'served':>16} {'simulated':>16}")
     compare(left, "robots: expected cost", fleets, map(simulated_robots, range(SIMULATED)))
-    compare(right, "shop: share of offers that sell", shops, map(simulated_shop, range(SIMULATED)))
-    for name, (_, status) in (("robots-0", fleets[0]), ("shop-0", shops[0])):
-        counts = status["counts"]
-        kinds = ("taken", "duplicate", "defaulted")
-        told = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in kinds)
-        print(f"{name}: {status['begun']} episodes begun, {status['open']} open; records: {told}")
+    counts = (status := fleets[0][1])["counts"]
+    told = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in ("taken", "duplicate"))
+    print(f"robots-0: {status['begun']} episodes begun, {status['open']} open; records: {told}")
     best = bl.planning.best_policy(WORLD.mdp, WORLD.costs.at(0))[1]
     left.axhline(best, color="0.5", linestyle=":")
     left.annotate("best policy", (WINDOW, best), va="top", color="0.35")
     left.set(xlabel="episode of the fleet", ylabel="expected cost", ylim=(0, None))
     left.set_title(f"{ROBOTS} robots, {OUT_OF_RANGE:.0%} of reports never come", fontsize=10)
-    right.axhline(SELLS.max(), color="0.5", linestyle=":")
-    right.annotate("best offer", (WINDOW, SELLS.max()), va="bottom", color="0.35")
-    right.set(xlabel="visitor", ylabel="chance of a sale", ylim=(0, 0.8))
-    right.set_title("A shop whose sales come late and twice", fontsize=10)
-    right.legend(frameon=False, loc="lower right")
-    figure.suptitle("Learning through the server")
+    left.legend(frameon=False)
     print(f"Figure: {save(figure, 'served')}")
 
 
