@@ -83,24 +83,6 @@ def fix(item: object, name: str, value: object) -> None:
     object.__setattr__(item, name, value)
 
 
-def part(name: str, value: object, such: str, needs: Iterable[str] = ()) -> None:
-    """Check that a value is a part, not its class, and fits the argument that it is passed for.
-
-    such: examples. needs: the attributes that the part must have besides `start`. A part may name
-    in `slot` the argument that it is for.
-    """
-    if isinstance(value, type) or not hasattr(value, "start"):
-        raise ValueError(f"{name} must be a part such as {such}, got {show(value)}")
-    slot = getattr(value, "slot", None)
-    if slot is not None and slot != name.partition("[")[0].replace("updates", "update"):
-        raise ValueError(
-            f"{name} must be a part such as {such}, got {show(value)}, which is for {slot}"
-        )
-    missing = [need for need in needs if not hasattr(value, need)]
-    if missing:
-        raise ValueError(f"{name} must be a part; {show(value)} has no {', '.join(missing)}")
-
-
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

@@ -26,7 +26,8 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.tree import Configured, is_thawing
 
-Information = Literal["full", "bandit"]
+Information = Literal["full", "bandit", "next costs"]
+"""What an agent sees of costs: "next costs" are full ones that depend on the next state too."""
 PATHS = ("late", "at once")
 """When paths arrive: with the outcome, or at the end of their episode."""
 Key = str | int

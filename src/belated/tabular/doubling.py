@@ -25,7 +25,7 @@ Counts are kept over all phases, and an episode counts as arrived only once.
 
 Departures (literal=True undoes each of them):
 - e grows until 2^e reaches the estimate, not by one; the first phase is ceil(log2 weight), not 1.
-- M^k leaves out the episodes that are overdue or forgotten (`episodes.Waiting`), so that lost
+- M^k leaves out the episodes that are overdue or forgotten (`waiting.Waiting`), so that lost
   feedback does not end the phases too soon.
 - Where the cost estimates do not depend on the phase (no gamma), the sum of Q is kept and only the
   step size changes: nothing in the proof needs a fresh policy, and restarts are expensive. Feedback
@@ -47,10 +47,11 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Bools
 from belated.core.contract import AGENT, PATHS, Agent, Episode, WrapperBase
-from belated.core.episodes import Waiting, is_past, listed, split
+from belated.core.episodes import is_past, listed, split
 from belated.core.tree import Count, Entries
 from belated.tabular.records import Record
 from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.waiting import Waiting
 
 SHORTEST_WAIT = 1000
 """An episode is remembered for at least this many episodes."""
@@ -132,7 +133,7 @@ class Doubling(WrapperBase):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Close the previous episode, begin a new phase if it is due, begin the next episode."""
-        missing = self._waiting.begin()
+        missing = self._waiting.begin().missing
         if self.literal:
             missing = self.begun - self._waiting.arrived
         if self.begun:

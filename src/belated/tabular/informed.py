@@ -34,7 +34,7 @@ import numpy as np
 from belated.core import checks, versions
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
-from belated.core.episodes import Learner, Open, Waiting, generator
+from belated.core.episodes import Learner, Open, generator
 from belated.core.tree import Entries
 from belated.core.versions import Kept
 from belated.tabular.kernels import beliefs, deep_planning
@@ -43,7 +43,7 @@ from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.transitions import Model
-from belated.tabular.parts.update import Arrival, Outlook
+from belated.tabular.parts.update import Arrival
 from belated.tabular.planner import (
     axes_of,
     check_memories,
@@ -56,6 +56,7 @@ from belated.tabular.planner import (
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
+from belated.tabular.waiting import Waiting
 
 KEEP = (1.0, 0.97, 0.8)
 """The factor by which each arrival discounts older cost functions, memory by memory."""
@@ -175,9 +176,7 @@ class InformedPlanner(Learner[Suggested]):
 
     def _next_policy(self) -> tuple[Floats, Suggested]:
         self._pending.give_up(self.begun)
-        missing = self._waiting.begin()
-        coming = min(float(missing), self._waiting.mean_delay)
-        matched = frozen(self._match.policy(self._matched, Outlook(missing, coming)))
+        matched = frozen(self._match.policy(self._matched, self._waiting.begin()))
         made = beliefs.predict(self._memories, np.zeros(self._memories.sums.shape[1]))
         planned, weight = self._plan(made.costs), self._weight()
         kept = self._versions.keep(matched), self._plans.keep(planned)

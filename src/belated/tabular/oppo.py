@@ -43,14 +43,14 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
-from belated.core.episodes import Learner, Open, Waiting, is_past
+from belated.core.episodes import Learner, Open, is_past
 from belated.core.tree import Count, Entries, Learned
 from belated.core.versions import Kept, Versions, whole
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import REVEALED, CostsPart, Observation
 from belated.tabular.parts.explore import StateMask
 from belated.tabular.parts.transitions import CONFIDENCE, model_of
-from belated.tabular.parts.update import SOFTMAX, Arrival, Outlook
+from belated.tabular.parts.update import SOFTMAX, Arrival
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -62,6 +62,7 @@ from belated.tabular.tuning import (
     Setting,
     Stochastic,
 )
+from belated.tabular.waiting import Waiting
 
 Threshold = Annotated[float, Entries(low=0.0, high=math.inf)]
 
@@ -202,9 +203,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         }
 
     def _next_policy(self) -> tuple[Floats, PlayedPolicy]:
-        missing = self._waiting.begin()
-        outlook = Outlook(missing, min(float(missing), self._waiting.mean_delay))
-        policy = frozen(self._update_part.policy(self._update, outlook))
+        policy = frozen(self._update_part.policy(self._update, self._waiting.begin()))
         part = self._explore_part
         mask = None if part is None else part.mask(self._explore)
         memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)

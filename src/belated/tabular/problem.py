@@ -133,7 +133,9 @@ class Problem:
 
     def _check_costs(self, costs: Costs, information: Information) -> None:
         H, S, A = self.shape
-        allowed = ((H,),) if information == "bandit" else ((1, S, A), (H, S, A))
+        allowed: tuple[tuple[int, ...], ...] = ((1, S, A), (H, S, A))
+        if information != "full":
+            allowed = ((H,),) if information == "bandit" else ((1, S, A, S), (H, S, A, S))
         if costs.values.shape not in allowed:
             shapes = " or ".join(str(shape) for shape in dict.fromkeys(allowed))
             seen = "the costs that were suffered" if information == "bandit" else "cost functions"

@@ -32,10 +32,11 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
-from belated.core.episodes import Learner, Open, pop_past
+from belated.core.episodes import Learner, Open
 from belated.core.tree import Count, Entries
 from belated.tabular.kernels import hybrid
 from belated.tabular.problem import Problem, check_arms
+from belated.tabular.waiting import pop_past
 
 TUNINGS = ("advanced", "simple")
 SCALES = (1e-6, 1e6)

@@ -43,13 +43,13 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import FeedbackError, Information
+from belated.core.contract import Information
 from belated.core.episodes import Learner, Ledger, Open
 from belated.core.tree import Count, Entries
 from belated.tabular.kernels.planning import Rows
@@ -64,7 +64,7 @@ from belated.tabular.oreps.projection import (
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Costs, Record
+from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -227,8 +227,7 @@ class DelayedOREPS(Learner[bool]):
             next_costs=next_costs,
         )
         if next_costs:
-            told = ProblemWithNextCosts.of(problem)
-            self._ledger = Ledger(told, "full", uses_paths=self.uses_paths)
+            self._ledger = Ledger(problem, "next costs", uses_paths=self.uses_paths)
         # whether the measure moves when an episode begins, and not when costs arrive
         self._at_begin = self._known is None and project != "on arrival"
         self._last = self._batch = None
@@ -357,22 +356,3 @@ class DelayedOREPS(Learner[bool]):
         paid = np.take_along_axis(each, np.broadcast_to(successors, shape), axis=3)
         means: Floats = np.sum(p * paid, axis=3)
         return means
-
-
-class ProblemWithNextCosts(Problem):
-    """The same problem, whose cost functions have a cost for every next state."""
-
-    @classmethod
-    def of(cls, problem: Problem) -> Self:
-        """The same problem as another, with costs of next states."""
-        p = problem
-        return cls(p.states, p.actions, p.horizon, p.start, p.homogeneous)
-
-    def _check_costs(self, costs: Costs, information: Information) -> None:
-        H, S, A = self.shape
-        allowed = ((1, S, A, S), (H, S, A, S))
-        if costs.values.shape not in allowed:
-            raise FeedbackError(
-                f"Costs of episode {costs.episode}: values must have shape {allowed[0]} or "
-                f"{allowed[1]}, got {costs.values.shape}: this agent was made with next_costs=True"
-            )

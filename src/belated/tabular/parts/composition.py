@@ -39,7 +39,7 @@ def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
     for name, part in parts.items():
         absent = name == "explore" and part is None
         if not absent and not (name == "transitions" and isinstance(part, Transitions)):
-            checks.part(name, part, SUCH[name], HAS[name])
+            _check_part(name, part)
     for name, part in parts.items():
         for (other, word), why in getattr(part, "needs", {}).items():
             given = getattr(parts[other], "gives", None)
@@ -60,3 +60,18 @@ def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
             f"horizon {problem.horizon}, where no anytime rule is proved; "
             "belated.tuning.oppo_bandit(problem, episodes, total_delay) suggests values"
         )
+
+
+def _check_part(name: str, part: Any) -> None:
+    """Check that a value is a part, not its class, for this argument, which `slot` may name."""
+    if isinstance(part, type) or not hasattr(part, "start"):
+        raise ValueError(f"{name} must be a part such as {SUCH[name]}, got {checks.show(part)}")
+    slot = getattr(part, "slot", name)
+    if slot != name:
+        raise ValueError(
+            f"{name} must be a part such as {SUCH[name]}, got {checks.show(part)}, which is for "
+            f"{slot}"
+        )
+    missing = [need for need in HAS[name] if not hasattr(part, need)]
+    if missing:
+        raise ValueError(f"{name} must be a part; {checks.show(part)} has no {', '.join(missing)}")
