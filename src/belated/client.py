@@ -65,6 +65,15 @@ AGAIN = (429, 502, 503, 504)
 NEVER = (400, 413, 422)
 """Status codes that mean, for a record sent alone, that the server will never accept it."""
 MOST_REDIRECTIONS = 5
+TABLES = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+CREATE TABLE IF NOT EXISTS records
+    (number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL, why TEXT);
+CREATE INDEX IF NOT EXISTS waiting ON records (number) WHERE why IS NULL;
+CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY);
+"""
+"""The tables of a buffer. why: the reason why a record was set aside; NULL of one that waits."""
 ASKED = ("features", "state", "among", "key", "episode", "step")
 """What a decision may be asked with."""
 
@@ -132,9 +141,10 @@ class _Connected:
             )
         self._base = f"{url.rstrip('/')}/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
-        self._timeout = checks.real("timeout", timeout, 0.0, above=True)
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._web = self._connections(headers=headers, transport=transport)
+        checks.real("timeout", timeout, 0.0, above=True)
+        headers = {"Content-Type": "application/json"}
+        headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._web = self._connections(headers=headers, timeout=timeout, transport=transport)
         self._buffer = None if buffer is None else Buffer(buffer, self._base)
 
     @property
@@ -150,44 +160,44 @@ class _Connected:
     async def _exchange(
         self, method: str, path: str, body: Any = None, patience: float | None = None
     ) -> httpx.Response:
-        """Send one request, and retry it until the answer is final."""
+        """Send a request until the answer is final; raises `ServiceError` unless it succeeds."""
         end = time.monotonic() + (self._patience if patience is None else patience)
-        pause, redirected, url = FIRST_PAUSE, 0, self._base + path
-        asked: dict[str, Any] = {"method": method, "timeout": self._timeout}
-        if body is not None:
-            text = body if isinstance(body, str) else _dumped("a decision", body)
-            asked |= {"content": text.encode(), "headers": {"Content-Type": "application/json"}}
+        text = body if body is None or isinstance(body, str) else _dumped("a decision", body)
+        pause = FIRST_PAUSE
         while True:
             wait = random.uniform(0.5, 1.0) * pause
             try:
-                answer: httpx.Response = await _done(self._web.request, url=url, **asked)
+                answer = await self._sent(method, self._base + path, text)
             except httpx.TransportError as error:
                 refused = ServiceError(f"{type(error).__name__}: {error}")
             else:
-                onward = answer.next_request if answer.status_code == 307 else None
-                if onward is not None and redirected < MOST_REDIRECTIONS:
-                    redirected, url = redirected + 1, _redirected(url, onward.url)
-                    continue
-                if answer.status_code not in AGAIN:
+                if answer.is_success:
                     return answer
                 refused = _refusal(answer)
+                if answer.status_code not in AGAIN:
+                    raise refused
                 after = answer.headers.get("retry-after", "")
-                wait = max(wait, float(after)) if after.isdigit() else wait
-            pause, redirected, url = min(2 * pause, LONGEST_PAUSE), 0, self._base + path
+                wait = max(wait, float(after)) if after.isdecimal() else wait
+            pause = min(2 * pause, LONGEST_PAUSE)
             if time.monotonic() + wait > end:
                 raise refused
             await _done(type(self)._sleep, wait)
 
-    async def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """The same, but an answer other than success raises `ServiceError`."""
-        answer = await self._exchange(method, path, body)
-        if answer.status_code >= 300:
-            raise _refusal(answer)
+    async def _sent(self, method: str, url: str, text: str | None) -> httpx.Response:
+        """The answer of the server that a request is redirected to; the token goes with it."""
+        for _ in range(MOST_REDIRECTIONS):
+            answer: httpx.Response = await _done(self._web.request, method, url, content=text)
+            if answer.status_code != 307 or answer.next_request is None:
+                break
+            onward = answer.next_request.url
+            if url.startswith("https://") and onward.scheme != "https":
+                raise ServiceError(f"redirected from https to {checks.show(str(onward))}", 307)
+            url = str(onward)
         return answer
 
     async def _told(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON of an answer."""
-        told: dict[str, Any] = (await self._asked(method, path, body)).json()
+        told: dict[str, Any] = (await self._exchange(method, path, body)).json()
         return told
 
     async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
@@ -200,32 +210,28 @@ class _Connected:
     async def _deliver(
         self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
     ) -> list[dict[str, Any]]:
-        """Send claimed records, and remove those delivered or undeliverable from the buffer."""
-        outcomes: list[dict[str, Any]] = []
+        """Send claimed records in one request, and note in the buffer what became of them."""
+        numbers = [number for number, _ in rows]
         try:
-            for some in _portions(rows):
-                told = await self._batch([text for _, text in some], patience, alone=True)
-                buffer.settle((number, one) for (number, _), one in zip(some, told, strict=True))
-                outcomes += told
+            told = await self._batch([text for _, text in rows], patience)
+            buffer.settle(zip(numbers, told, strict=True))
+            return told
         finally:
-            buffer.release(number for number, _ in rows)
-        return outcomes
+            buffer.release(numbers)
 
-    async def _batch(
-        self, texts: Sequence[str], patience: float, *, alone: bool = False
-    ) -> list[dict[str, Any]]:
-        """The outcomes of a batch. alone: whether to split a batch that is refused as a whole."""
+    async def _batch(self, texts: Sequence[str], patience: float) -> list[dict[str, Any]]:
+        """The outcomes of a batch; one that is refused as a whole is split."""
         body = f'{{"records": [{", ".join(texts)}]}}'
-        answer = await self._exchange("POST", "/feedback/batch", body, patience)
-        status = answer.status_code
-        if len(texts) > 1 and (status == 413 or (alone and status in NEVER)):
+        try:
+            answer = await self._exchange("POST", "/feedback/batch", body, patience)
+        except ServiceError as error:
+            if error.status not in NEVER or not texts:
+                raise
+            if len(texts) == 1:
+                return [{"outcome": UNDELIVERABLE, "status": error.status, "why": str(error)}]
             half = len(texts) // 2  # too large for this server, or with a bad record
-            first = await self._batch(texts[:half], patience, alone=alone)
-            return first + await self._batch(texts[half:], patience, alone=alone)
-        if alone and len(texts) == 1 and status in NEVER:
-            return [{"outcome": UNDELIVERABLE, "status": status, "why": str(_refusal(answer))}]
-        if status >= 300:
-            raise _refusal(answer)
+            first = await self._batch(texts[:half], patience)
+            return first + await self._batch(texts[half:], patience)
         found: list[dict[str, Any]] = answer.json()["outcomes"]
         return found
 
@@ -299,30 +305,37 @@ class AsyncClient(_Connected):
 
     async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
-        answer = await self._asked("GET", f"/episodes/{int(episode)}/policy?format=npy")
+        answer = await self._exchange("GET", f"/episodes/{int(episode)}/policy?format=npy")
         policy: Floats = np.load(io.BytesIO(answer.content), allow_pickle=False)
         return policy
 
     async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
-        Without records, the learner hears that nothing has arrived until now. With a buffer, a
-        record that is invalid, unknown or in conflict is set aside there, and so is one that the
-        server does not read because of its size ("undeliverable").
+        Without records, the learner hears that nothing has arrived until now. A record that the
+        server does not read, because of its size, has the outcome "undeliverable". With a buffer,
+        it is set aside there, and so is one that is invalid, unknown or in conflict.
         """
         texts = [_text(record) for record in records]  # raises before anything is sent
         if self._buffer is None or not texts:
             patience = self._patience if self._buffer is None else 0.0
-            told = [await self._batch(some, patience) for some in _portions(texts) or [[]]]
-            return [outcome for some in told for outcome in some]
+            return [
+                one
+                for some in _portions(texts) or [[]]
+                for one in await self._batch(some, patience)
+            ]
         own = self._buffer.add(texts)
         try:
             await self._flush(self._buffer, 0.0)
-            return await self._deliver(self._buffer, own, 0.0)
+            return [
+                one
+                for some in _portions(own)
+                for one in await self._deliver(self._buffer, some, 0.0)
+            ]
         except ServiceError as error:
-            if error.status is None or error.status in AGAIN:
-                return None
-            raise
+            if error.status is not None and error.status not in AGAIN:
+                raise
+            return None
         finally:
             self._buffer.release(number for number, _ in own)
 
@@ -435,19 +448,12 @@ class Buffer:
 
     def _open(self, owner: str) -> None:
         """Make the tables, and check whose records they have."""
-        self._db.executescript(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-            "CREATE TABLE IF NOT EXISTS records "
-            "(number INTEGER PRIMARY KEY AUTOINCREMENT, written TEXT NOT NULL);"
-            "CREATE TABLE IF NOT EXISTS set_aside "
-            "(number INTEGER PRIMARY KEY, written TEXT NOT NULL, why TEXT NOT NULL);"
-            "CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY)"
-        )
-        with self._lock, self._db:
+        self._db.executescript(TABLES)
+        with self._db:
             self._db.execute(
                 "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", (owner,)
             )
-            (found,) = self._db.execute("SELECT address FROM owner").fetchone()
+            ((found,),) = self._db.execute("SELECT address FROM owner")
         if found != owner:
             raise ValueError(f"its records belong to {found}, not to {owner}")
 
@@ -461,12 +467,10 @@ class Buffer:
 
     def claim(self, count: int) -> list[tuple[int, str]]:
         """Claim the oldest records that are not claimed; returns their numbers and texts."""
+        statement = "SELECT number, written FROM records WHERE why IS NULL ORDER BY number LIMIT ?"
         with self._lock:
-            found = self._db.execute(
-                "SELECT number, written FROM records ORDER BY number LIMIT ?",
-                (count + len(self._claimed),),
-            )
-            free = [row for row in found.fetchall() if row[0] not in self._claimed][:count]
+            found = self._db.execute(statement, (count + len(self._claimed),)).fetchall()
+            free = [row for row in found if row[0] not in self._claimed][:count]
             self._claimed.update(number for number, _ in free)
         return free
 
@@ -479,23 +483,20 @@ class Buffer:
         """Remove records by their outcomes; those that were refused are set aside with a reason."""
         with self._lock, self._db:
             for number, told in outcomes:
-                if told["outcome"] in REFUSED:
-                    self._db.execute(
-                        "INSERT OR REPLACE INTO set_aside "
-                        "SELECT number, written, ? FROM records WHERE number = ?",
-                        (told["why"], number),
-                    )
-                self._db.execute("DELETE FROM records WHERE number = ?", (number,))
+                why = told["why"] if told["outcome"] in REFUSED else None
+                self._db.execute("UPDATE records SET why = ? WHERE number = ?", (why, number))
+                self._db.execute("DELETE FROM records WHERE number = ? AND why IS NULL", (number,))
 
     def refused(self) -> list[tuple[dict[str, Any], str]]:
         """The records that were set aside, and why."""
+        statement = "SELECT written, why FROM records WHERE why IS NOT NULL ORDER BY number"
         with self._lock:
-            found = self._db.execute("SELECT written, why FROM set_aside ORDER BY number")
-            return [(json.loads(written), why) for written, why in found.fetchall()]
+            return [(json.loads(written), why) for written, why in self._db.execute(statement)]
 
     def __len__(self) -> int:
+        statement = "SELECT count(*) FROM records WHERE why IS NULL"
         with self._lock:
-            return int(self._db.execute("SELECT count(*) FROM records").fetchone()[0])
+            return int(self._db.execute(statement).fetchone()[0])
 
     def close(self) -> None:
         """Close the file."""
@@ -537,13 +538,6 @@ def _dumped(what: str, value: Any) -> str:
             f"{what} must have finite numbers, texts and lists only, got {checks.show(value)}: "
             f"{error}"
         ) from None
-
-
-def _redirected(url: str, found: httpx.URL) -> str:
-    """The target of a redirection; a redirection from https to http is refused."""
-    if url.startswith("https://") and found.scheme != "https":
-        raise ServiceError(f"redirected from https to {checks.show(str(found))}", 307)
-    return str(found)
 
 
 def _refusal(answer: httpx.Response) -> ServiceError:

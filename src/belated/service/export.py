@@ -30,7 +30,8 @@ import numpy as np
 from belated.core.arrays import Floats
 from belated.evaluation import DecisionLog, value
 from belated.linear.features import Features
-from belated.service.report import AgentSummary, silence_of, unit_of
+from belated.linear.life import Overview
+from belated.service.report import Seen, silence_of, unit_of
 from belated.service.session import Session
 from belated.service.wire import Refusal
 
@@ -81,41 +82,45 @@ WHERE d.learner = ? AND d.probability IS NOT NULL AND {condition}
 GROUP BY d.number, d.step, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.observation
 ORDER BY d.number {order}, d.step LIMIT ?
 """
+SELECTED = (
+    "episode", "key", "decided", "action", "probability", "holdout", "among", "step",
+    "observation", "outcome", "events", "reported",
+)  # fmt: skip
+"""The names of what it selects."""
 
 
-def decisions(session: Session) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of the table in portions, each row in the order of `columns`."""
+def decisions(session: Session) -> Iterator[list[dict[str, Any]]]:
+    """The rows of the table in portions, each by the names of `columns`."""
     names, last = getattr(session.problem, "names", None), (-1, 0)
     statement = STATEMENT.format(condition="(d.number, d.step) > (?, ?)", order="ASC")
     with session.db.reader() as db:
         while found := db.all(statement, session.name, *last, CHUNK):
-            rows = []
-            for *made, probability, holdout, among, step, observation, total, events, at in found:
-                name = str(made[-1]) if names is None else names[made[-1]]
-                seen = _observed(session.problem, step, json.loads(observation))
-                rows.append((*made, name, probability, holdout, among, *seen, total, events, at))
+            rows = [dict(zip(SELECTED, row, strict=True)) for row in found]
+            for row in rows:
+                row["name"] = str(row["action"] if names is None else names[row["action"]])
+                row.update(_observed(session.problem, json.loads(row["observation"])))
             yield rows
-            last = (found[-1][0], found[-1][7])
+            last = (rows[-1]["episode"], rows[-1]["step"])
 
 
-def _observed(problem: Any, step: int, observation: Any) -> list[Any]:
+def _observed(problem: Any, observation: Any) -> dict[str, Any]:
     """The values of the columns of an observation."""
     if problem.states is not None:
-        return [*([step] if problem.horizon > 1 else []), observation or 0]
+        return {"state": observation or 0}
     if problem.actions is None:
-        return [json.dumps(observation)]
-    if not isinstance(problem.features, Features):
-        return list(observation or [])
-    given, numbers = observation or {}, problem.features.numbers
-    values = [(name in numbers, given.get(name)) for name in problem.features.fields]
-    return [value if number or value is None else str(value) for number, value in values]
+        return {"features": json.dumps(observation)}
+    given = observation or {}
+    told = given if isinstance(given, dict) else dict(enumerate(given))
+    return {f"features.{name}": value for name, value in told.items()}
 
 
 def as_csv(session: Session) -> Iterator[bytes]:
     """The table as CSV, piece by piece; unknown values are empty."""
-    for rows in itertools.chain([[tuple(columns(session.problem))]], decisions(session)):
+    names = columns(session.problem)
+    for rows in itertools.chain([[dict(zip(names, names, strict=True))]], decisions(session)):
         buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([map(_plain, row) for row in rows])
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([_plain(row.get(name)) for name in names] for row in rows)
         yield buffer.getvalue().encode()
 
 
@@ -131,13 +136,13 @@ def as_parquet(session: Session) -> Iterator[bytes]:
     except ModuleNotFoundError:
         raise Refusal(NEEDS_POLARS, "format") from None
     schema = {name: getattr(pl, kind) for name, kind in columns(session.problem).items()}
-    pages = [pl.DataFrame(p, schema, orient="row", strict=False) for p in decisions(session)]
+    pages = [pl.DataFrame(page, schema, strict=False) for page in decisions(session)]
     buffer = io.BytesIO()
     pl.concat([pl.DataFrame(schema=schema), *pages]).write_parquet(buffer)
     return iter([buffer.getvalue()])
 
 
-def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> dict[str, Any]:
+def evaluation(session: Session, seen: Seen, newest: int = NEWEST) -> dict[str, Any]:
     """Estimate the values of other policies from the newest decisions.
 
     Decisions in which only some actions were allowed are left out, because the evaluated policies
@@ -145,50 +150,44 @@ def evaluation(session: Session, seen: AgentSummary, newest: int = NEWEST) -> di
     nothing of the new action, whose value then rests on the later ones. So is one from before an
     action was retired.
     """
-    problem = session.problem
+    problem, (overview, *_) = session.problem, seen
     if problem.horizon > 1:
         raise ValueError(f"an evaluation needs decisions of one step, got {problem.horizon} steps")
     if problem.actions is None:
         raise ValueError("an evaluation needs actions that are listed; here they vary")
-    kept, left_out = _newest(session, newest)
-    (unit, *_), policies = unit_of(session), []
+    with session.db.reader() as db:
+        condition = "d.allowed = 'null' AND d.number >= ?"
+        statement = STATEMENT.format(condition=condition, order="DESC")
+        kept = db.all(statement, session.name, 0, newest)[::-1]
+        ((every,),) = db.all(
+            "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
+            session.name,
+        )
+    policies = []
     if len(kept) >= 2:
-        log, silence = _log(kept, session), silence_of(session, seen)
-        given: dict[str, Any] = {"silence": silence, "samples": SAMPLES, "level": 0.95}
-        for name, row in _policies(problem, seen.retired).items():
-            found = value(log, np.tile(row, (len(log), 1)), **given)
+        log, silence = _log(kept, session), silence_of(session, overview)
+        for name, row in _policies(problem, overview).items():
+            policy = np.tile(row, (len(log), 1))
+            found = value(log, policy, silence=silence, samples=SAMPLES)
             told = {word: getattr(found, word) for word in ("value", "low", "high", "effective")}
             policies.append({"policy": name, **told})
     return {
         "name": session.name,
         "decisions": len(kept),
-        "left_out": left_out,
-        "unit": unit,
+        "left_out": every - len(kept),
+        "unit": unit_of(session)[0],
         "method": "doubly robust",
         "policies": policies,
     }
 
 
-def _policies(problem: Any, retired: frozenset[int]) -> dict[str, Floats]:
+def _policies(problem: Any, overview: Overview) -> dict[str, Floats]:
     """Uniform play, and each action alone, with a row of probabilities (A,) each."""
-    active = [a for a in range(problem.actions) if a not in retired]
-    alone = np.eye(problem.actions)[active]
     names = getattr(problem, "names", None) or range(problem.actions)
-    each = {f"always {names[a]}": row for a, row in zip(active, alone, strict=True)}
-    return {"uniform": alone.mean(axis=0), **each}
-
-
-def _newest(session: Session, newest: int) -> tuple[list[Any], int]:
-    """The newest decisions in which all actions were allowed, and the number left out."""
-    with session.db.reader() as db:
-        condition = "d.allowed = 'null' AND d.number >= ?"
-        statement = STATEMENT.format(condition=condition, order="DESC")
-        found = db.all(statement, session.name, 0, newest)
-        ((every,),) = db.all(
-            "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
-            session.name,
-        )
-    return found[::-1], every - len(found)
+    retired = {a for a, row in enumerate(overview.rows) if row.retired}
+    each = {a: row for a, row in enumerate(np.eye(problem.actions)) if a not in retired}
+    uniform: Floats = np.mean(list(each.values()), axis=0)
+    return {"uniform": uniform, **{f"always {names[a]}": row for a, row in each.items()}}
 
 
 def _log(rows: list[Any], session: Session) -> DecisionLog:

@@ -9,11 +9,12 @@ and metrics use them in this sense only.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,6 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from belated.core import saving
-from belated.core.arrays import Floats
 from belated.linear import life
 from belated.linear.life import Overview
 from belated.service.learner import Learner
@@ -33,10 +33,12 @@ from belated.verdict import ActionRow, Verdict, Z, verdict
 
 HISTORY = 1000
 """The number of newest reports that the page shows."""
-BUCKETS = [0.0, *(2.0**i for i in range(31)), np.inf]
+BUCKETS = [0.0, *(2.0**i for i in range(31)), 1e300]
 """The edges of the buckets of delays, in seconds."""
 DAYS = 400
 """The number of days that are reported."""
+RECENT = 7
+"""The number of days for the recent share of traffic."""
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
@@ -80,45 +82,67 @@ def counted(db: Tables, session: Session) -> dict[str, Any]:
 
 
 TOTALS = """
-WITH came AS (SELECT {day} AS day, coalesce(d.action, -1) AS action, ? + ? * e.total AS t,
-    coalesce(d.holdout, 0) AS w FROM episodes e LEFT JOIN decisions d
+WITH known AS (SELECT {day} AS day, d.action, ? + ? * e.total AS t,
+    coalesce(? + ? * e.total, ?) AS u, coalesce(d.holdout, 0) AS w
+    FROM episodes e LEFT JOIN decisions d
     ON d.learner = e.learner AND d.number = e.number AND d.step = 0 WHERE e.learner = ?),
-known AS (SELECT day, action, t, w, coalesce(t, ?) AS u FROM came),
-weighted AS (SELECT day, action, t, w, u, CASE WHEN u IS NOT NULL THEN w END AS v FROM known)
-SELECT day, action, count(*), count(t), count(u), sum(u),
-    sum(w), sum(CASE WHEN t IS NOT NULL THEN w END), sum(v), sum(v * u),
-    sum(t * t), sum(v * v), sum(v * v * u), sum(v * v * u * u)
-FROM weighted GROUP BY 1, 2 ORDER BY 1
+weighted AS (SELECT day, action, t, u, w, CASE WHEN u IS NULL THEN 0 ELSE w END AS v FROM known),
+sums AS (SELECT day, action, CAST(count(*) AS DOUBLE PRECISION) AS n,
+    CAST(count(t) AS DOUBLE PRECISION) AS m, CAST(count(u) AS DOUBLE PRECISION) AS k,
+    sum(coalesce(u, 0)) AS s, sum(w) AS held, sum(CASE WHEN t IS NULL THEN 0 ELSE w END) AS came,
+    sum(v) AS v, sum(v * coalesce(u, 0)) AS vu, sum(coalesce(t * t, 0)) AS tt, sum(v * v) AS vv,
+    sum(v * v * coalesce(u, 0)) AS vvu, sum(v * v * coalesce(u * u, 0)) AS vvuu
+    FROM weighted GROUP BY day, action)
+SELECT 'day', day, {sums} FROM sums GROUP BY day
+UNION ALL SELECT 'action', action, {sums} FROM sums WHERE action IS NOT NULL GROUP BY action
+UNION ALL SELECT 'recent', action, {sums} FROM sums WHERE action IS NOT NULL
+    AND day IN (SELECT DISTINCT day FROM sums ORDER BY day DESC LIMIT {recent}) GROUP BY action
+UNION ALL SELECT 'all', 0, {sums} FROM sums WHERE action IS NOT NULL GROUP BY 1
 """
-"""Sums by day and action, -1 without a decision.
+"""Sums by day, by action, by action in the newest days, and of all decisions.
 
-A decision and all of its outcomes count on the day of the decision, in UTC. An outcome t is in
-people's unit; u is the outcome where it is known, which is that of silence without a report. With a
-holdout of share h, an action with probability p among n actions was drawn by the holdout with
-probability w = h / (n p). Every decision counts for the holdout with that weight w.
+A decision and all of its outcomes count on the day of the decision, in UTC, which is numbered from
+1970. An outcome t is in people's unit; u is the outcome where it is known, which is that of silence
+without a report. With a holdout of share h, an action with probability p among n actions was drawn
+by the holdout with probability w = h / (n p). Every decision counts for the holdout with that
+weight w, and with v for the mean of the known outcomes.
 """
-DAYS_OF, ACTIONS_OF, ALL, HELD, SQUARES, SPREAD = 0, 1, slice(2, 6), slice(6, 10), 10, slice(11, 14)
-"""The columns: the number of the day since 1970; the action; decisions, those that have reported,
-those with a known outcome, and its sum; the same of the holdout; the sum of t²; those of w², w² u
-and w² u² where u is known."""
+SUMS = (
+    "sum(n), sum(m), sum(s) / nullif(sum(k), 0), sum(tt), "
+    "sum(held), sum(came), sum(vu) / nullif(sum(v), 0), sum(v), sum(vv), sum(vvu), sum(vvuu)"
+)
+"""Decisions, those that have reported, the mean of the known outcomes, and the sum of t²; then the
+same of the holdout, with what the error of its mean needs."""
+NOTHING = (0.0, 0.0, None, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0)
+Sums = dict[str, dict[int, Any]]
 
 
-def totals_of(db: Tables, session: Session, silence: float | None) -> Floats:
-    """The sums of a learner, (N, 14)."""
-    _, shift, factor = unit_of(session)
-    found = db.all(TOTALS.format(day=db.day), shift, factor, session.name, silence)
-    return np.nan_to_num(np.array(found, dtype=np.float64).reshape(-1, SPREAD.stop))
+def totals(db: Tables, session: Session, silence: float | None) -> Sums:
+    """The sums of a learner, by what they are of."""
+    _, *unit = unit_of(session)
+    statement = TOTALS.format(day=db.day, sums=SUMS, recent=RECENT)
+    found: Sums = {"day": {}, "action": {}, "recent": {}, "all": {0: NOTHING}}
+    for kind, place, *sums in db.all(statement, *unit, *unit, silence, session.name):
+        found[kind][place] = sums
+    return found
 
 
-def delays_of(db: Tables, session: Session) -> Floats:
-    """The delays of first reports, in seconds."""
-    found = db.all(
-        "SELECT heard - began FROM episodes WHERE learner = ? AND heard IS NOT NULL", session.name
-    )
-    return np.maximum(np.array(found, dtype=np.float64).ravel(), 0.0)
+DELAYS = """
+WITH found AS (SELECT CASE WHEN heard > began THEN heard - began ELSE 0 END AS delay
+    FROM episodes WHERE learner = ? AND heard IS NOT NULL),
+placed AS (SELECT delay, count(*) OVER () - 1 AS last,
+    row_number() OVER (ORDER BY delay) - 1 AS place FROM found)
+SELECT {} FROM placed
+"""
+"""Questions to the delays of first reports, in seconds."""
+QUANTILES = ", ".join(f"max(CASE WHEN place <= {s} * last THEN delay END)" for s in SHARES)
+HISTOGRAM = ", ".join(
+    f"count(CASE WHEN delay >= {low!r} AND delay < {high!r} THEN 1 END)"
+    for low, high in itertools.pairwise(BUCKETS)
+)
 
 
-def described(session: Session, seen: Any) -> dict[str, Any]:
+def described(session: Session, seen: Seen) -> dict[str, Any]:
     """The status of a learner, for the page and the client."""
     config, problem, name = session.config, session.problem, session.name
     with session.db.reader() as db:
@@ -128,7 +152,7 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
             "WHERE learner = ? AND total IS NOT NULL ORDER BY number DESC LIMIT ?",
             name, HISTORY,
         )  # fmt: skip
-        delays, _ = np.histogram(delays_of(db, session), BUCKETS)
+        (delays,) = db.all(DELAYS.format(HISTOGRAM), name)
     return {
         "name": name,
         "problem": {
@@ -151,9 +175,9 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
             "defaulted": counts["defaulted"],
             "overdue": counts["ever_overdue"],
         },
-        "diagnostics": seen.diagnostics,
+        "diagnostics": seen[2],
         "history": [[at, total, bool(late)] for at, total, late in sorted(history)],
-        "delays": delays.tolist(),
+        "delays": delays,
         "arrivals": [{"minute": minute, **told} for minute, told in session.arrivals],
         "now": session.clock(),
         "note": config.note,
@@ -163,7 +187,6 @@ def described(session: Session, seen: Any) -> dict[str, Any]:
 def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, Any]]:
     """The open episodes after a number, oldest first."""
     now = session.clock()
-    found: dict[int, dict[str, Any]] = {}
     with session.db.reader() as db:
         rows = db.all(
             "SELECT e.number, e.began, d.step FROM (SELECT learner, number, began FROM episodes "
@@ -172,13 +195,15 @@ def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, An
             "ORDER BY e.number, d.step",
             session.name, after, limit,
         )  # fmt: skip
-    for number, began, step in rows:
-        overdue = session.is_past(session.config.deadline, number, began, now)
-        told = {"episode": number, "age": now - began, "overdue": overdue, "decided": []}
-        decided = found.setdefault(number, told)["decided"]
-        if step is not None:
-            decided.append(step)
-    return list(found.values())
+    return [
+        {
+            "episode": number,
+            "age": now - began,
+            "overdue": session.is_past(session.config.deadline, number, began, now),
+            "decided": [step for _, _, step in some if step is not None],
+        }
+        for (number, began), some in itertools.groupby(rows, key=operator.itemgetter(0, 1))
+    ]
 
 
 WORDS = {
@@ -194,8 +219,6 @@ EXPECTED = 7.0
 """The expected number of reports from which an action without any causes a warning."""
 LEAST_SHARE = 0.05
 """The smallest exposure at which a day's outcome is estimated."""
-RECENT = 7
-"""The number of days for the recent share of traffic."""
 UNLISTED = "no listed value: "
 """The beginning of the diagnostics of a category of which no listed value has come."""
 UNKNOWN_SHARE = 0.05
@@ -210,58 +233,54 @@ def unit_of(session: Session) -> tuple[str, float, float]:
     return "reward", problem.horizon * scale.high, scale.low - scale.high
 
 
-def silence_of(session: Session, seen: AgentSummary) -> float | None:
+def silence_of(session: Session, overview: Overview) -> float | None:
     """The outcome of decisions that never report, in people's unit; None if unknown."""
-    if seen.overview is not None:
-        return seen.overview.silence
     _, shift, factor = unit_of(session)
     default = session.config.default
-    return None if default is None else shift + factor * default
+    if overview.rows or default is None:
+        return overview.silence
+    return shift + factor * default
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSummary:
-    """The state of an agent at the time of a report. overview, verdict: None if it has none."""
+Seen = tuple[Overview, Verdict | None, dict[str, float]]
+"""An agent at the time of a report: its overview, verdict and diagnostics.
 
-    overview: Overview | None
-    verdict: Verdict | None
-    probabilities: Floats | None
-    retired: frozenset[int]
-    holdout: float
-    diagnostics: dict[str, float]
+The overview of an agent that has none is without rows; its verdict is None.
+"""
 
 
-def look(session: Session) -> AgentSummary:
+def look(session: Session) -> Seen:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
     agent, problem, config = session.runner.agent, session.problem, session.config
-    seen = chances = judged = None
+    overview = Overview([], np.zeros(0), [], np.zeros(0), np.zeros(0), None)
+    judged = None
     if hasattr(agent, "overview"):
-        seen = agent.overview()
-        chances = seen.probabilities if len(seen.probabilities) else None
+        overview = agent.overview()
     elif problem.horizon == 1 and problem.states is not None:
         twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
+        overview = replace(overview, probabilities=chances)
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
         judged = agent.verdict(
             window, config.range, config.level, unit=config.unit or "", time="seconds"
         )
-    retired, share = getattr(agent, "retired", frozenset[int]()), getattr(agent, "holdout", 0.0)
-    return AgentSummary(seen, judged, chances, retired, share, dict(agent.diagnostics()))
+    return overview, judged, dict(agent.diagnostics())
 
 
-def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
+def report(session: Session, seen: Seen) -> dict[str, Any]:
     """The whole report."""
-    silence = None if seen.overview is None else seen.overview.silence
+    overview, answer, _ = seen
     with session.db.reader() as db:
-        counts, delays = counted(db, session), delays_of(db, session)
-        totals = totals_of(db, session, silence)
+        counts, sums = counted(db, session), totals(db, session, overview.silence)
+        ((count, *delays),) = db.all(DELAYS.format(f"count(*), {QUANTILES}"), session.name)
     now, (unit, *_) = session.clock(), unit_of(session)
     sign = 1.0 if unit == "reward" else -1.0
-    rows = _rows(session, seen, totals, sign)
-    answer = seen.verdict or (verdict(rows, None, unit=session.config.unit or "") if rows else None)
-    warnings = _warnings(session, seen, rows, len(delays), counts)
+    rows = overview.rows or _rows(session, sums, sign, silence_of(session, overview))
+    if answer is None and rows:
+        answer = verdict(rows, None, unit=session.config.unit or "")
+    warnings = _warnings(session, seen, rows, count, counts)
     return {
         "name": session.name,
         "unit": session.config.unit or unit,
@@ -270,31 +289,27 @@ def report(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "verdict": "" if answer is None else answer.sentence,
         "winner": None if answer is None else answer.winner,
         "warnings": [{"kind": kind, "text": text} for kind, text in warnings],
-        "actions": _actions(seen, rows, sign, totals),
-        "features": [asdict(weight) for weight in seen.overview.weights] if seen.overview else [],
-        "days": _days(totals, seen, silence, now),
-        "holdout": _holdout(totals, seen.holdout),
-        "delays": _delays(delays, seen),
+        "actions": _actions(overview, rows, sign, sums),
+        "features": overview.weights,
+        "days": _days(sums, overview, now),
+        "holdout": _holdout(sums, getattr(session.runner.agent, "holdout", 0.0)),
+        "delays": _delays(count, delays, overview),
         **{word: counts[word] for word in ("begun", "pending", "overdue", "late")},
         "words": WORDS,
         "now": now,
     }
 
 
-def _rows(session: Session, seen: AgentSummary, totals: Floats, sign: float) -> list[ActionRow]:
+def _rows(session: Session, sums: Sums, sign: float, silence: float | None) -> list[ActionRow]:
     """A row per action, in units of which more is better; none for several steps."""
-    if seen.overview is not None:
-        return seen.overview.rows
     problem = session.problem
     if problem.horizon > 1 or problem.actions is None:
         return []
-    played = (totals[totals[:, ACTIONS_OF] == a] for a in range(problem.actions))
-    sums = np.array([one.sum(axis=0) for one in played])
-    plays, reports, _, total = sums[:, ALL].T
+    found = [sums["action"].get(a, NOTHING)[:4] for a in range(problem.actions)]
+    plays, reports, mean, squares = np.nan_to_num(np.array(found, dtype=np.float64).T)
     names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
-    raw = np.stack([sign * total, sums[:, SQUARES]], axis=1)  # (A, 2)
-    rows = life.table(names, plays, reports, reports, raw, 0.0, None, set(seen.retired))
-    silence = silence_of(session, seen)
+    raw = np.stack([sign * mean * reports, squares], axis=1)  # (A, 2)
+    rows = life.table(names, plays, reports, reports, raw, 0.0, None, set())
     return rows if silence is None else [_with_pending(row, sign * silence) for row in rows]
 
 
@@ -309,85 +324,80 @@ def _with_pending(row: ActionRow, silent: float) -> ActionRow:
 
 
 def _actions(
-    seen: AgentSummary, rows: list[ActionRow], sign: float, totals: Floats
+    overview: Overview, rows: list[ActionRow], sign: float, sums: Sums
 ) -> list[dict[str, Any]]:
     """The table of actions, in people's units."""
-    days = np.unique(totals[:, DAYS_OF])[-RECENT:]
-    recent = totals[np.isin(totals[:, DAYS_OF], days) & (totals[:, ACTIONS_OF] >= 0)]
-    played, lately = sum(row.plays for row in rows), recent[:, ALL.start].sum()
+    played = sum(row.plays for row in rows)
+    lately = sum(newest for newest, *_ in sums["recent"].values())
+    chances = overview.probabilities.tolist() or [None] * len(rows)
     found = []
     for a, row in enumerate(rows):
         low, high = sorted((sign * row.low, sign * row.high))
         values = {"mean": sign * row.mean, "low": low, "high": high}
-        newest = recent[recent[:, ACTIONS_OF] == a, ALL.start].sum()
+        newest, *_ = sums["recent"].get(a, NOTHING)
         shares = {
-            "probability": None if seen.probabilities is None else float(seen.probabilities[a]),
+            "probability": chances[a],
             "share": row.plays / played if played else None,
-            "recent_share": float(newest / lately) if lately else None,
+            "recent_share": newest / lately if lately else None,
         }
         told = {**asdict(row), **(values if row.reports else dict.fromkeys(values)), **shares}
         found.append({**told, "action": a, "name": row.action})
     return found
 
 
-def _days(
-    totals: Floats, seen: AgentSummary, silence: float | None, now: float
-) -> list[dict[str, Any]]:
+def _days(sums: Sums, overview: Overview, now: float) -> list[dict[str, Any]]:
     """Outcomes by day of the decision, oldest first.
 
     so_far: per decision, from the outcomes so far. mean: corrected for outcomes to come; None if
     the exposure is too small.
     """
-    found = []
-    for number in np.unique(totals[:, DAYS_OF])[-DAYS:].tolist():
-        sums = totals[totals[:, DAYS_OF] == number].sum(axis=0)
-        age = max(now - (number + 0.5) * DAY, 0.5 * (now - number * DAY))
-        exposed = 1.0
-        if seen.overview is not None and silence is not None:
-            exposed = float(np.interp(age, seen.overview.ages, seen.overview.shares))
-        everybody, held = (_day(sums[kind].tolist(), silence, exposed) for kind in (ALL, HELD))
-        day = datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
+    found, silence = [], overview.silence
+    for number, day in sorted(sums["day"].items())[-DAYS:]:
+        waited, exposed = now - number * DAY, 1.0
+        if silence is not None:
+            age = max(waited - 0.5 * DAY, 0.5 * waited)
+            exposed = float(np.interp(age, overview.ages, overview.shares))
+        everybody = _day(day[:3], silence, exposed)
+        held = _day(day[4:7], silence, exposed)
+        date = str(np.datetime64(int(number), "D"))
         holdout = held if held["decisions"] > 0.0 else None
-        found.append({"day": day, "exposed": exposed, **everybody, "holdout": holdout})
+        found.append({"day": date, "exposed": exposed, **everybody, "holdout": holdout})
     return found
 
 
-def _day(sums: list[float], silence: float | None, exposed: float) -> dict[str, Any]:
-    decided, reports, known, total = sums
-    so_far = mean = total / known if known > 0.0 else None
+def _day(sums: Sequence[Any], silence: float | None, exposed: float) -> dict[str, Any]:
+    decisions, reports, so_far = sums
+    mean = so_far
     if so_far is not None and silence is not None:
         mean = silence + (so_far - silence) / exposed if exposed >= LEAST_SHARE else None
-    return {"decisions": decided, "reports": reports, "so_far": so_far, "mean": mean}
+    return {"decisions": decisions, "reports": reports, "so_far": so_far, "mean": mean}
 
 
-def _holdout(totals: Floats, share: float) -> dict[str, Any] | None:
+def _holdout(sums: Sums, share: float) -> dict[str, Any] | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
-    whole = totals[totals[:, ACTIONS_OF] >= 0].sum(axis=0)
-    everybody, held = (_day(whole[kind].tolist(), None, 1.0) for kind in (ALL, HELD))
-    if not (share or held["decisions"]):
+    _, _, everybody, _, decisions, reports, mean, v, vv, vvu, vvuu = sums["all"][0]
+    if not (share or decisions):
         return None
-    mean, ends = held["so_far"], dict.fromkeys(("low", "high"))
+    low = high = None
     if mean is not None:
-        variance = whole[SPREAD] @ [mean * mean, -2.0 * mean, 1.0]
-        half = Z * math.sqrt(max(variance, 0.0)) / float(whole[HELD][2])
-        ends = {"low": mean - half, "high": mean + half}
-    told = {word: held[word] for word in ("decisions", "reports", "mean")}
-    return {"share": share, **told, **ends, "all_mean": everybody["mean"]}
+        half = Z * math.sqrt(max(vvuu - 2.0 * mean * vvu + mean * mean * vv, 0.0)) / v
+        low, high = mean - half, mean + half
+    told = {"decisions": decisions, "reports": reports, "mean": mean, "low": low, "high": high}
+    return {"share": share, **told, "all_mean": everybody}
 
 
-def _delays(delays: Floats, seen: AgentSummary) -> dict[str, Any]:
+def _delays(count: int, delays: list[float], overview: Overview) -> dict[str, Any]:
     """Quantiles of the delays of first reports, in days.
 
     corrected: whether they account for reports to come; otherwise they are of reports so far.
     """
-    count, told = len(delays), seen.overview
-    corrected = told is not None and bool(told.shares.any()) and count > 0
-    if told is not None and corrected:
-        at = np.interp(SHARES, told.shares, told.ages).tolist()
-    else:
-        at = np.quantile(delays, SHARES, method="lower").tolist() if count else []
-    found = [{"share": share, "days": t / DAY} for share, t in zip(SHARES, at, strict=False)]
-    words = f"half within {_time(at[2])}, 9 of 10 within {_time(at[4])}" if count else ""
+    if not count:
+        return {"count": 0, "quantiles": [], "words": "", "corrected": False}
+    corrected = bool(overview.shares.any())
+    if corrected:
+        delays = np.interp(SHARES, overview.shares, overview.ages).tolist()
+    found = [{"share": s, "days": t / DAY} for s, t in zip(SHARES, delays, strict=True)]
+    words = f"half within {_time(delays[2])}, 9 of 10 within {_time(delays[4])}"
     return {"count": count, "quantiles": found, "words": words, "corrected": corrected}
 
 
@@ -400,18 +410,18 @@ def _time(seconds: float) -> str:
 
 
 def _warnings(
-    session: Session, seen: AgentSummary, rows: list[ActionRow], reports: int, counts: Any
+    session: Session, seen: Seen, rows: list[ActionRow], reports: int, counts: Any
 ) -> Iterator[tuple[str, str]]:
     """The kinds and texts of warnings, the most urgent first. reports: the number of first ones."""
-    now, taken = session.clock(), counts["taken"]
-    waited = (now - (counts["oldest"] or now)) / DAY
+    now, taken, since = session.clock(), counts["taken"], session.counts
     # with full information feedback is a cost function, not an outcome
     heard = taken if session.config.information == "full" else reports
+    waited = 0.0 if counts["oldest"] is None or heard else (now - counts["oldest"]) / DAY
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
         text = f"{taken:,} records came and no outcome is complete{waits}."
         yield "not_learned", f"Has not learned: {text}"
-    elif counts["begun"] and not heard and waited > SILENT_DAYS:
+    elif waited > SILENT_DAYS:
         text = f"nothing has reported, and it decides for {waited:.1f} days."
         yield "not_learned", f"Has not learned: {text}"
     silent = (now - counts["heard"]) / DAY if reports else 0.0
@@ -424,11 +434,10 @@ def _warnings(
         if not row.reports and expected >= EXPECTED:
             text = f"{row.plays:,} plays, about {expected:.0f} reports were to be expected."
             yield "never_reports", f"{row.action} never reports: {text}"
-    for name, plays in seen.diagnostics.items():
+    for name, plays in seen[2].items():
         if name.startswith(UNLISTED):
             text = f"No value of {name.removeprefix(UNLISTED)} was a listed one, in "
             yield "unlisted", f"{text}{plays:,.0f} decisions: compare the list with what is sent."
-    since = session.counts
     known = sum(since[kind] for kind in ("taken", "duplicate", "late", "conflict"))
     unknown, differing = since["unknown"], session.runner.differing
     if unknown > UNKNOWN_SHARE * (known + unknown):
@@ -439,54 +448,33 @@ def _warnings(
 
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
-METRICS = {
-    "ready": "1 if driven here",
-    "episodes_begun": "episodes that have begun",
-    "episodes_open": "episodes that are open",
-    "episodes_pending": "those within their deadline of which no outcome came",
-    "episodes_overdue": "those past their deadline, within the grace",
-    "calls_waiting": "calls that wait for the agent",
-    "log_events": "requests that changed something",
-    "policies_differing": "decisions that replay gave otherwise",
-    "at_stake": "most that is lost per decision if everybody gets the leader",
-    "late_used": "late records that were used, since the start",
-    "decisions": "decisions since the start",
-    "agent": "what the agent tells",
-    "records": "feedback by outcome, since the start",
-    "closed": "episodes closed by the deadline",
-    "leads": "probability that the leader is the best action",
-    "winner": "1 for the action that wins, sure at every look",
+GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
+METRICS: dict[str, tuple[Any, list[str], str]] = {
+    "ready": (GAUGE, [], "1 if driven here"),
+    "episodes_begun": (GAUGE, [], "episodes that have begun"),
+    "episodes_open": (GAUGE, [], "episodes that are open"),
+    "episodes_pending": (GAUGE, [], "those within their deadline of which no outcome came"),
+    "episodes_overdue": (GAUGE, [], "those past their deadline, within the grace"),
+    "calls_waiting": (GAUGE, [], "calls that wait for the agent"),
+    "log_events": (GAUGE, [], "requests that changed something"),
+    "policies_differing": (GAUGE, [], "decisions that replay gave otherwise"),
+    "at_stake": (GAUGE, [], "most that is lost per decision if everybody gets the leader"),
+    "late_used": (COUNTER, [], "late records that were used, since the start"),
+    "decisions": (COUNTER, [], "decisions since the start"),
+    "agent": (GAUGE, ["name"], "what the agent tells"),
+    "records": (COUNTER, ["outcome"], "feedback by outcome, since the start"),
+    "closed": (COUNTER, ["how"], "episodes closed by the deadline"),
+    "leads": (GAUGE, ["action"], "probability that the leader is the best action"),
+    "winner": (GAUGE, ["action"], "1 for the action that wins, sure at every look"),
 }
-COUNTERS = ("late_used", "decisions", "records", "closed")
-"""The metrics that only grow; the others are gauges."""
-LABELS = {
-    "agent": "name",
-    "records": "outcome",
-    "closed": "how",
-    "leads": "action",
-    "winner": "action",
-}
-"""Metrics with a value for each of these, by one more label."""
+"""The metrics: what only grows is a counter; the labels besides the learner; what they are."""
 
 
-def _families(found: dict[str, dict[str, Any]]) -> Iterator[Any]:
-    """The metrics of learners by name."""
-    for name, about in METRICS.items():
-        kind = CounterMetricFamily if name in COUNTERS else GaugeMetricFamily
-        more = [LABELS[name]] if name in LABELS else []
-        family = kind(f"belated_{name}", about, labels=["learner", *more])
-        for learner, values in found.items():
-            value = values.get(name, {})
-            for one, number in value.items() if isinstance(value, dict) else [("", value)]:
-                family.add_metric([learner, one] if more else [learner], float(number))
-        yield family
-
-
-def _measured(session: Session, seen: AgentSummary) -> dict[str, Any]:
+def _measured(session: Session, seen: Seen) -> dict[str, Any]:
     """The metrics of a learner; those with a label are a value by label."""
     with session.db.reader() as db:
         counts = counted(db, session)
-    since, answer = session.counts, seen.verdict
+    since, (_, answer, diagnostics) = session.counts, seen
     leader = {answer.leader: answer.leads} if answer and answer.leader else {}
     return {
         "ready": 1,
@@ -496,7 +484,7 @@ def _measured(session: Session, seen: AgentSummary) -> dict[str, Any]:
         "policies_differing": session.runner.differing,
         "late_used": since["late_used"],
         "decisions": since["decided"],
-        "agent": seen.diagnostics,
+        "agent": diagnostics,
         "records": {kind: since[kind] for kind in RECORDS},
         "closed": {how: counts[how] for how in ("forgotten", "defaulted")},
         "at_stake": answer.at_stake if answer else {},
@@ -507,11 +495,17 @@ def _measured(session: Session, seen: AgentSummary) -> dict[str, Any]:
 
 async def metrics(learners: Iterable[Learner]) -> bytes:
     """The metrics in the text format; of a learner that does not run here, only that."""
-    found: dict[str, dict[str, Any]] = {}
+    families = {}
+    for name, (kind, labels, about) in METRICS.items():
+        families[name] = kind(f"belated_{name}", about, labels=["learner", *labels])
     for learner in learners:
-        found[learner.name] = {"ready": 0}
+        found: dict[str, Any] = {"ready": 0}
         with suppress(Refusal, StorageError):
             seen = await learner.ask(look)
-            found[learner.name] = await asyncio.to_thread(_measured, learner.opened(), seen)
-    collected: Any = SimpleNamespace(collect=lambda: _families(found))
+            found = await asyncio.to_thread(_measured, learner.opened(), seen)
+        for name, value in found.items():
+            for label, number in value.items() if isinstance(value, dict) else [("", value)]:
+                places = [learner.name, label] if label else [learner.name]
+                families[name].add_metric(places, float(number))
+    collected: Any = SimpleNamespace(collect=families.values)
     return generate_latest(collected)

@@ -61,7 +61,8 @@ function lines(box, { x, lines: given, xLabel, yLabel, days, way, xWay, whole })
     ],
     series: [
       { label: xLabel, value: (_, at) => known(at) ? xWay(at) : "" },
-      ...given.map(line => ({ label: line.label, stroke: colour(line.colour), width: 2, dash: line.dash, points: { show: x.length < 60, size: 5, fill: colour(line.colour) }, spanGaps: false, value: (_, at) => known(at) ? way(at) : "" })),
+      /* A few points may lie on each other: the last one is drawn on top, and is the smallest. */
+      ...given.map((line, i) => ({ label: line.label, stroke: colour(line.colour), width: 2, dash: line.dash, points: { show: x.length < 60, size: x.length > 7 ? 5 : 5 + 4 * (given.length - 1 - i), fill: colour(line.colour) }, spanGaps: false, value: (_, at) => known(at) ? way(at) : "" })),
     ],
   }, [x, ...given.map(line => line.values)], box);
   drawn.add([box, made]);

@@ -49,7 +49,7 @@ function counts(parent, told) {
 function actions(parent, told) {
   if (!told.actions.length) return;
   const box = card(parent, "Which action leads", `${capital(told.unit)} per decision with its 95 % interval, which knows what is pending; ${told.higher_is_better ? "more" : "less"} is better. Which is the best is a question about all visitors together.`);
-  const held = told.holdout && told.holdout.mean;
+  const held = told.actions.some(one => known(one.mean)) && told.holdout ? told.holdout.mean : null;
   const on = scale(told.actions.flatMap(one => [one.mean, one.low, one.high]).concat(known(held) ? [held] : []));
   const heads = ["action", told.unit + " per decision", "", "is the best", "probability now", "share, newest 7 days", "share of all", "decisions", "reported"];
   heads.bar = "";
@@ -64,7 +64,7 @@ function actions(parent, told) {
     const mean = cell(row, told.unit);
     if (heard) number(mean, told, at + "mean");
     else el("span", "not known yet", mean, "note");
-    if (known(one.low)) { el("div", "", mean, "note"); const range = mean.lastChild; number(range, told, at + "low"); range.append(" to "); number(range, told, at + "high"); }
+    if (one.low < one.high) { el("div", "", mean, "note"); const range = mean.lastChild; number(range, told, at + "low"); range.append(" to "); number(range, told, at + "high"); }
     const bar = cell(row, "", "bar");
     if (on && heard) interval(bar, on, one.low, one.mean, one.high, held);
     number(cell(row, "is the best"), told, at + "leads", percent);
@@ -91,9 +91,11 @@ function holdout(parent, told) {
   key.style.position = "static";
   line.append("Baseline: the holdout, ");
   number(line, told, "holdout.share", percent);
-  line.append(" of the decisions, plays at random and has brought ");
+  line.append(" of the decisions, plays at random");
+  if (!told.holdout.reports) { line.append("."); return; }
+  line.append(" and has brought ");
   number(line, told, "holdout.mean");
-  if (known(told.holdout.low)) { line.append(" ("); number(line, told, "holdout.low"); line.append(" to "); number(line, told, "holdout.high"); line.append(")"); }
+  if (told.holdout.low < told.holdout.high) { line.append(" ("); number(line, told, "holdout.low"); line.append(" to "); number(line, told, "holdout.high"); line.append(")"); }
   line.append(` ${told.unit} per decision so far; all decisions `);
   number(line, told, "holdout.all_mean");
   line.append(".");
@@ -102,7 +104,7 @@ function outcomes(parent, told) {
   const one = told.decides ? "decision" : "episode";
   const box = card(parent, `${capital(told.unit)} per day`, `Per ${one}, on the day it was made.`);
   const days = told.days, least = .5, thin = days.some(day => day.exposed < least && known(day.mean));
-  if (!days.some(day => known(day.so_far))) { el("p", days.length ? "No outcome is known." : "Nothing yet.", box, "note"); return; }
+  if (!days.some(day => day.reports)) { el("p", days.length ? "No outcome is known yet." : "Nothing yet.", box, "note"); return; }
   const pick = name => days.map(day => day[name]), held = days.map(day => day.holdout && day.holdout.mean);
   const same = days.every(day => day.mean === day.so_far);
   const ripe = (values, i) => days[i].exposed < least ? null : values;
