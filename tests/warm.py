@@ -44,7 +44,7 @@ def sample():
         bl.Choice(2, 30),
         bl.Choice(features=3),
     ):
-        for options in ({}, {"diagonal": True}, {"changes": False}):
+        for options in ({}, {"changes": False}):
             agent = bl.LinearSampler(choice, **options)
             for _ in range(120):
                 x = rng.normal(size=(2, 3) if choice.shared else choice.width)

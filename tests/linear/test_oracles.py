@@ -591,7 +591,7 @@ CHOICES = {
     "rows": (bl.Choice(features=3), {"silence": None}),
     "none": (bl.Choice(4), {"holdout": 0.2, "reference": [0.1, 0.2, 0.3, 0.4]}),
     "named": (bl.Choice(["a", "b", "c"], NAMED), {"floor": 0.1}),
-    "diagonal": (bl.Choice(3, 3), {"diagonal": True, "holdout": 0.1}),
+    "holdout": (bl.Choice(3, 3), {"holdout": 0.1}),
     "one action": (bl.Choice(1, 2), {}),
 }
 
@@ -763,24 +763,21 @@ def test_large_features_give_probabilities_and_a_learner_that_can_be_saved(name,
     rng = np.random.default_rng(12)
     z, noise = rng.normal(size=(150, 3, 2)), rng.normal(size=150)
     x = np.array([[LARGE[name](one) for one in row] for row in z])
-    for diagonal in (False, True):
-        agent = bl.LinearSampler(
-            bl.Choice(None if shared else 3, 2), silence=silence, diagonal=diagonal
-        )
-        for k in range(150):
-            decision = agent.decide(x[k] if shared else x[k, 0])
-            assert decision.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
-            assert decision.probabilities.min() > 0.003
-            effect = z[k, decision.action, 0] if shared else z[k, 0, 0] * (decision.action - 1.0)
-            if silence is None or k % 3 == 0:
-                agent.observe([bl.Reward(k, effect + noise[k])])
-        for row in agent.table():
-            assert np.isfinite([row.mean, row.low, row.high, row.leads]).all()
-        twin = again(agent)
-        for k in range(10):
-            given = x[k] if shared else x[k, 0]
-            one, other = agent.decide(given), twin.decide(given)
-            assert one.probabilities.tolist() == other.probabilities.tolist()
+    agent = bl.LinearSampler(bl.Choice(None if shared else 3, 2), silence=silence)
+    for k in range(150):
+        decision = agent.decide(x[k] if shared else x[k, 0])
+        assert decision.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
+        assert decision.probabilities.min() > 0.003
+        effect = z[k, decision.action, 0] if shared else z[k, 0, 0] * (decision.action - 1.0)
+        if silence is None or k % 3 == 0:
+            agent.observe([bl.Reward(k, effect + noise[k])])
+    for row in agent.table():
+        assert np.isfinite([row.mean, row.low, row.high, row.leads]).all()
+    twin = again(agent)
+    for k in range(10):
+        given = x[k] if shared else x[k, 0]
+        one, other = agent.decide(given), twin.decide(given)
+        assert one.probabilities.tolist() == other.probabilities.tolist()
 
 
 @pytest.mark.parametrize("case", ["one action", "constant features", "zero features", "silent"])

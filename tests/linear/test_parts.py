@@ -109,64 +109,22 @@ def test_regressions_at_once_are_single_ones():
             np.testing.assert_allclose(all_of[place], one, rtol=1e-12)
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_the_diagonal_form_is_the_regression_on_features_that_do_not_correlate(own):
-    """Centred features, orthogonal; the own constants differ by their prior alone, 1 of 16."""
-    M = 2 if own else 1
-    x = np.tile(linalg.hadamard(16)[:, 1:4] * [1.0, 2.0, 0.5], (M, 1))
-    models, ones = np.repeat(np.arange(M), 16).astype(np.int32), np.ones(16 * M)
-    y = np.random.default_rng(1).normal(1.0, 1.0, 16 * M)
-    gram, moment = summed(x, models, ones, y, M)
-    p = 3 + own
-    T = np.random.default_rng(2).normal(size=(M, p))
-    T[:, 3:] = 0.0
-    few = np.stack([np.diagonal(gram, axis1=1, axis2=2), gram[:, :, -1]], axis=2)
-    wide = np.tile(0.5 * np.eye(p), (M, 1, 1))
-    full, _ = fit.regress(gram, moment, fit.Belief(T, wide, 0.3, fit.PSEUDO))
-    each, _ = fit.regress(few, moment, fit.Belief(T, np.full((M, p, 1), 0.5), 0.3, fit.PSEUDO))
-    np.testing.assert_allclose(each.theta[:, :3], full.theta[:, :3], rtol=1e-12)
-    np.testing.assert_allclose(each.precision[..., 0], [np.diag(V) for V in full.precision])
-    levels = [one.constant + one.theta[:, 3:].sum(1) for one in (each, full)]
-    np.testing.assert_allclose(*levels, rtol=0.03 if own else 1e-12)
-    none = fit.Belief(0.0 * T, np.full((M, p, 1), 1e-12), 0.3, 1e-12)
-    free, _ = fit.regress(few, moment, none)
-    beta = free.constant + with_constant(x)[:, :p] @ free.theta.T
-    left = ((y - beta[np.arange(16 * M), models]) ** 2).sum()
-    assert fit.residual(few, moment, float(y @ y), free) == pytest.approx(left, rel=1e-9)
-    # features that are not centred: the slope of each is that around the mean
-    x = x[:, :2] + [3.0, -1.0]
-    gram, moment = summed(x, models, ones, y, M)
-    prior = fit.Belief(np.zeros((M, 2 + own)), np.full((M, 2 + own, 1), 1e-9), 0.0, 1e-9)
-    few = np.stack([np.diagonal(gram, axis1=1, axis2=2), gram[:, :, -1]], axis=2)
-    each, _ = fit.regress(few, moment, prior)
-    for i in range(M):
-        want = np.linalg.lstsq(with_constant(x[models == i]), y[models == i])[0]
-        found = [*each.theta[i, :2], each.constant + each.theta[i, 2:].sum()]
-        np.testing.assert_allclose(found, want, rtol=1e-6)
-
-
-@given(seed=seeds, diagonal=st.booleans())
+@given(seed=seeds)
 @settings(max_examples=10)
-def test_sums_over_decisions(seed, diagonal):
+def test_sums_over_decisions(seed):
     """Those without an action count nowhere; only lower triangles are written."""
     rng = np.random.default_rng(seed)
     x, models, mass, total, _ = sample(seed, n=30)
     models[rng.random(30) < 0.2] = -1
     pending = rng.random(30) * (rng.random(30) < 0.7)
-    gram, asked = np.zeros((2, 3, 3, 2 if diagonal else 3))
+    gram, asked = np.zeros((2, 3, 3, 3))
     moment = np.zeros((3, 3))
     for _ in range(2):
         fit.accumulate(x, models, mass, total, pending, gram, moment, asked)
     for found, weight in ((gram, mass), (asked, pending)):
         want, h = summed(x, models, 2.0 * weight, 2.0 * total, 3)
-        if diagonal:
-            np.testing.assert_allclose(found[..., 0], np.diagonal(want, axis1=1, axis2=2))
-        else:
-            assert not np.triu(found, 1).any()
-            np.testing.assert_allclose(fit.mirrored(found.copy()), want, atol=1e-12)
-        if diagonal and found is gram:
-            np.testing.assert_allclose(found[..., 1], want[:, :, -1], atol=1e-12)
-    assert fit.mirrored(gram[..., :2]).shape == (3, 3, 2)
+        assert not np.triu(found, 1).any()
+        np.testing.assert_allclose(fit.mirrored(found.copy()), want, atol=1e-12)
     np.testing.assert_allclose(moment, h, atol=1e-12)
     theta = rng.normal(size=(3, 3))
     for p in (2, 3):
@@ -231,7 +189,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     x, models, mass, total, y = sample(1, 2, 2, 30)
     hits, exposed = np.arange(30) % 3 == 0, np.linspace(0.1, 1.0, 30)
     raw = 1.5 * y
-    sums = fit.Sums(2, 3, diagonal=False)
+    sums = fit.Sums(2, 3)
     sums.take(taken(x, models, mass, y, exposed, hits, raw), 10)
     gram, moment = summed(x[10:], models[10:], mass[10:], total[10:], 2)
     np.testing.assert_allclose(fit.mirrored(sums.gram.copy()), gram, atol=1e-12)
@@ -253,7 +211,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
     rss = fit.residual(gram, moment, (mass * y * y)[10:].sum(), want)
     assert variance == pytest.approx((rss + 1.8) / (mass[10:].sum() + 2.0))
-    one = fit.copied(sums, fit.Sums(3, 3, diagonal=False))
+    one = fit.copied(sums, fit.Sums(3, 3))
     assert (one.gram.shape, one.raw.shape, one.plays[2]) == ((3, 3, 3), (3, 2), 0.0)
     one.clear()
     assert sums.gram.any()
@@ -286,8 +244,6 @@ def test_after_a_change_the_prior_is_wider_by_the_change(seed):
     np.testing.assert_allclose(found.precision, want, rtol=1e-6, atol=1e-9)
     assert found.theta.tolist() == T.tolist()
     assert (found.constant, found.weight) == (0.3, fit.PSEUDO)
-    few = fit.inflated(fit.Belief(T, V[:, :, :1], 0.3, 9.0), jump, fit.FIXED).precision
-    np.testing.assert_allclose(few, 1.0 / (1.0 / V[:, :, :1] + 1.0 / jump[:, None]))
     # what later decisions do not say remains: model 1 has none
     x, _, mass, total, _ = sample(seed)
     later, _ = fit.regress(*summed(x, np.zeros(40, np.int32), mass, total, 2), found)
@@ -303,7 +259,7 @@ def test_the_level_is_that_of_the_sums():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(50, 2)) * [30.0, 0.1] * (rng.random((50, 2)) < 0.6)
     r = np.where(rng.random(50) < 0.1, 2.0, 0.0)
-    sums = fit.Sums(1, 3, diagonal=False)
+    sums = fit.Sums(1, 3)
     z = with_constant(x)
     sums.features[:] = (z != 0).sum(0), (z * z).sum(0), z.sum(0)
     sums.plays[:], sums.exposed[:], sums.level[:] = 50, 40.0, (r.sum(), (r * r).sum())
@@ -322,10 +278,6 @@ def test_the_level_is_that_of_the_sums():
     sums.features[:2, 1] = 0.0  # a feature that was never seen
     found = fit.level_of(sums, 3, None, rare=False)
     assert found.jump[1] == found.ridge
-    few = fit.Sums(2, 4, diagonal=True)
-    few.features[:] = 3.0
-    found = fit.level_of(few, 4, None, rare=False)
-    np.testing.assert_allclose(found.prior.precision, [found.jump[:, None]] * 2)
 
 
 @given(seed=seeds)
@@ -348,7 +300,6 @@ def test_features_of_any_scale_give_the_same_predictions(seed):
     )
     odd = np.array([[[1.0, 2.0], [2.0, 1.0]]])  # not definite: inverted all the same
     np.testing.assert_allclose(fit.inverse(odd), np.linalg.inv(odd))
-    np.testing.assert_allclose(fit.inverse(V[:, :, :1]), 1.0 / V[:, :, :1])
 
 
 # The evidence of a change
@@ -356,7 +307,7 @@ def test_features_of_any_scale_give_the_same_predictions(seed):
 
 def judged(weighed, gone, level, s2, M):
     """What `evidence` says; the first decisions are in the sums alone."""
-    past = fit.Sums(M, len(level.jump), diagonal=False)
+    past = fit.Sums(M, len(level.jump))
     gram, past.moment[:] = summed(*weighed.rows(slice(gone))[:4], M)
     past.gram[:] = np.tril(gram)
     gram, moment = summed(*weighed[:4], M)
@@ -594,23 +545,21 @@ def test_a_floor_and_a_holdout_are_added():
         )
 
 
-@given(seeds, st.integers(1, 4), st.integers(1, 5), st.booleans(), st.booleans(),
-       st.sampled_from([0.0, 0.02, 0.5]))  # fmt: skip
+@given(
+    seeds, st.integers(1, 4), st.integers(1, 5), st.booleans(), st.sampled_from([0.0, 0.02, 0.5])
+)
 @settings(max_examples=40)
-def test_scores_are_their_definition(seed, p, A, shared, few, rate):
+def test_scores_are_their_definition(seed, p, A, shared, rate):
     rng = np.random.default_rng(seed)
     models = rng.permutation(A).astype(np.int64)
     x, theta = rng.normal(size=(A if shared else 1, p - 1)), rng.normal(size=(A, p))
     C = np.linalg.inv(definite(rng, A, p) * np.exp(rng.uniform(0.0, 5.0, (A, 1, 1))))
     sigma, constant, nonzero = 0.7, 0.2, 2.5
     means, widths = np.empty((2, A))
-    given = C[:, :, :1].copy() if few else C
-    model.scores(x, models, theta, given, constant, sigma, rate, nonzero, means, widths)
+    model.scores(x, models, theta, C, constant, sigma, rate, nonzero, means, widths)
     for a, i in enumerate(models):
         z = np.append(x[a if shared and A > 1 else 0], 1.0)
-        q = z @ (np.diag(given[i, :, 0]) if few and p > 1 else C[i]) @ z
-        if few and q < 0.0:
-            q = 0.0
+        q = z @ C[i] @ z
         error = sigma * math.sqrt(q)
         c = math.sqrt(min(1.0, 3.0 * q / (nonzero * rate) if rate else 1.0) / nonzero)
         want = constant + theta[i] @ z + 0.5 * error, c * error

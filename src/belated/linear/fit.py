@@ -26,8 +26,6 @@ The constant of all models is then fixed where every model has its own: it would
 With more than 8 features the test asks for a change of the predictions alone: of one factor and
 one constant per model. Each prediction is made without the outcome that it predicts: otherwise old
 decisions would be predicted better than young ones, which have hardly reported.
-
-Where only the diagonals of matrices are kept, they are columns: (p, 1) in place of (p, p).
 """
 
 from __future__ import annotations
@@ -108,7 +106,7 @@ class Sums(Delays):
     """Sums over the decisions that have left the log, or over all decisions, and their delays.
 
     Attributes:
-        gram: G of each model, (M, d, d); with `diagonal` its diagonal and its last column.
+        gram: the lower triangle of G of each model, (M, d, d).
         moment: h of each model, (M, d).
         asked: the sum of (1 - w F) z z' over decisions that have not reported in full.
         square: (1,) the sum of w r^2.
@@ -118,9 +116,9 @@ class Sums(Delays):
         level: (2,) the same over all models, clipped.
     """
 
-    gram: Annotated[Floats, Entries("models d columns")]
+    gram: Annotated[Floats, Entries("models d d")]
     moment: Annotated[Floats, Entries("models d")]
-    asked: Annotated[Floats, Entries("models d columns")]
+    asked: Annotated[Floats, Entries("models d d")]
     square: Annotated[Floats, Entries(low=0.0)]
     features: Annotated[Floats, Entries("3 d")]
     plays: Annotated[Floats, Entries("models", 0.0)]
@@ -129,10 +127,9 @@ class Sums(Delays):
     raw: Annotated[Floats, Entries("models 2")]
     level: Annotated[Floats, Entries("2")]
 
-    def __init__(self, models: int, d: int, *, diagonal: bool) -> None:
+    def __init__(self, models: int, d: int) -> None:
         super().__init__(models)
-        columns = 2 if diagonal else d
-        self.gram, self.asked = np.zeros((models, d, columns)), np.zeros((models, d, columns))
+        self.gram, self.asked = np.zeros((models, d, d)), np.zeros((models, d, d))
         self.moment, self.square = np.zeros((models, d)), np.zeros(1)
         self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((models, 2)), np.zeros(2)
         self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
@@ -177,13 +174,13 @@ class Belief(NamedTuple):
 
     Attributes:
         theta: (M, p).
-        precision: V, (M, p, p); its diagonal (M, p, 1) if only that is kept.
+        precision: V, (M, p, p).
         constant: of all models.
         weight: the precision of the constant, in outcomes.
     """
 
     theta: Annotated[Floats, Entries("models p")]
-    precision: Annotated[Floats, Entries("models p p|1")]
+    precision: Annotated[Floats, Entries("models p p")]
     constant: Annotated[float, Entries()]
     weight: Annotated[float, Entries(low=0.0)]
 
@@ -247,7 +244,7 @@ def accumulate(
     moment: Floats,
     asked: Floats,
 ) -> None:
-    """Add decisions to gram and asked, (M, d, d) or diagonal, and to moment (M, d)."""
+    """Add decisions to the lower triangles of gram and asked, (M, d, d), and to moment (M, d)."""
     z = np.ones(x.shape[1] + 1)
     for k in range(len(x)):
         i = models[k]
@@ -262,15 +259,11 @@ def accumulate(
 
 @njit(cache=True)
 def add_square(lower: Floats, weight: float, z: Floats) -> None:
-    """Add z z' to a lower triangle; or its diagonal and its last column, if only they are kept."""
+    """Add z z' to a lower triangle."""
     for u in range(len(z)):
         one = weight * z[u]
-        if lower.shape[1] < len(z):
-            lower[u, 0] += one * z[u]
-            lower[u, 1] += one
-        else:
-            for v in range(u + 1):
-                lower[u, v] += one * z[v]
+        for v in range(u + 1):
+            lower[u, v] += one * z[v]
 
 
 @njit(cache=True)
@@ -288,15 +281,8 @@ def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> F
 
 
 def mirrored(lower: Floats) -> Floats:
-    """Symmetric matrices from lower triangles; diagonals stay as they are."""
-    if is_diagonal(lower):
-        return lower
+    """Symmetric matrices from lower triangles."""
     return lower + np.tril(lower, -1).swapaxes(-1, -2)
-
-
-def is_diagonal(matrices: Floats) -> bool:
-    """Whether only the diagonals are kept."""
-    return bool(matrices.shape[-1] < matrices.shape[-2])
 
 
 def clipped(outcomes: Floats) -> float:
@@ -321,8 +307,6 @@ def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
     """
     T, P, m, pseudo = prior
     p = T.shape[-1]
-    if is_diagonal(gram):
-        return _each(gram, moment, prior), 0.0
     f, N, R = gram[..., :p, -1], gram[..., -1, -1], moment[..., -1]
     V, PT = gram[..., :p, :p] + P, (P @ T[..., None])[..., 0]
     c = moment[..., :p] - m * f + PT
@@ -365,40 +349,12 @@ def log_evidence(gram: Floats, moment: Floats, prior: Belief, variance: float) -
     return gain / variance - volume(fitted) + volume(prior)
 
 
-def _each(gram: Floats, moment: Floats, prior: Belief) -> Belief:
-    """One regression per feature, each with a constant: what a diagonal allows."""
-    T, P, m, pseudo = prior
-    p = T.shape[1]
-    f, N, R = gram[:, :p, 1], gram[:, -1, 0], moment[:, -1]
-    V = gram[:, :p, :1] + P
-    own = p == gram.shape[1]
-    mu = m + float((R - m * N).sum() / (pseudo + N.sum()))
-    level = np.full(len(N), mu)
-    theta = np.empty_like(T)
-    if own:
-        weight = P[:, -1, 0]
-        theta[:, -1] = (R - mu * N + weight * T[:, -1]) / (N + weight)
-        level += theta[:, -1]
-    last = p - own
-    around = V[:, :last, 0] - f[:, :last] ** 2 / np.maximum(N, 1.0)[:, None]
-    known = moment[:, :last] - level[:, None] * f[:, :last] + P[:, :last, 0] * T[:, :last]
-    theta[:, :last] = known / np.maximum(around, P[:, :last, 0])
-    shift = (theta[:, :last] * f[:, :last]).sum(axis=1) / np.maximum(N, 1.0)
-    if own:
-        theta[:, -1] -= shift
-    else:
-        mu -= float(shift[0])
-    return Belief(theta, V, mu, pseudo + float(N.sum()))
-
-
 def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> float:
     """The weighted sum of squared residuals of a regression."""
     M, d = moment.shape
     beta = np.zeros((M, d))
     beta[:, : fitted.theta.shape[1]] = fitted.theta
     beta[:, -1] += fitted.constant
-    if is_diagonal(gram):
-        return max(square - float((beta * moment).sum()), 0.0)
     form = float(np.vdot(beta, (gram @ beta[..., None])[..., 0]))
     return max(square - 2.0 * float((beta * moment).sum()) + form, 0.0)
 
@@ -406,10 +362,7 @@ def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> flo
 def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
     """The prior after a change: P^-1 = V^-1 + D^-1, D: jump (p,); weight: of the constant."""
     V, D = fitted.precision, np.diag(jump)
-    if is_diagonal(V):
-        P = V * jump[:, None] / (V + jump[:, None])
-    else:
-        P = D - jump[:, None] * inverse(V + D) * jump
+    P = D - jump[:, None] * inverse(V + D) * jump
     constant = float(fitted.constant)
     return Belief(frozen(fitted.theta), frozen(P), constant, weight)
 
@@ -452,16 +405,13 @@ def level_of(sums: Sums, p: int, prior: Belief | None, *, rare: bool) -> Level:
     factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if rare else 1.0
     jump = count * factor * square
     if prior is None:
-        D = jump[:, None] if is_diagonal(sums.gram) else np.diag(jump)
         M = len(sums.plays)
-        prior = Belief(np.zeros((M, p)), np.tile(D, (M, 1, 1)), mean, PSEUDO)
+        prior = Belief(np.zeros((M, p)), np.tile(np.diag(jump), (M, 1, 1)), mean, PSEUDO)
     return Level(count * factor, jump, spread, count, prior)
 
 
 def inverse(precision: Floats) -> Floats:
-    """The inverses of symmetric matrices, by Cholesky; of diagonals, one by one."""
-    if is_diagonal(precision):
-        return 1.0 / precision
+    """The inverses of symmetric matrices, by Cholesky."""
     lower = np.empty_like(precision)
     for i, V in enumerate(precision):
         root, failed = lapack.dpotrf(V, lower=1)
@@ -536,9 +486,6 @@ def form(C: Floats, z: Floats) -> float:
     """The form z'C z, from the lower triangle of C."""
     total = 0.0
     for u in range(len(C)):
-        if C.shape[1] < len(C):
-            total += z[u] * z[u] * C[u, 0]
-            continue
         inner = 0.0
         for v in range(u):
             inner += C[u, v] * z[v]

@@ -71,11 +71,7 @@ def changes(average: Floats, groups: list[range]) -> Floats:
 
 def effects(known: Known, rows: Floats) -> tuple[Floats, Floats]:
     """The effect of features (n, d) on each action, and its standard error, (A, n) each."""
-    C = known.covariance
-    if C.shape[2] < C.shape[1]:
-        variances = C[..., 0] @ (rows * rows).T
-    else:
-        variances = np.einsum("nu,auv,nv->an", rows, C, rows, optimize=True)
+    variances = np.einsum("nu,auv,nv->an", rows, known.covariance, rows, optimize=True)
     return known.theta @ rows.T, known.sigma * np.sqrt(np.maximum(variances, 0.0))
 
 

@@ -57,7 +57,7 @@ class Known(NamedTuple):
 
     Attributes:
         theta: weights of the features, and of the constant if every action has a model, (M, p).
-        covariance: of the weights in units of sigma^2, (M, p, p); variances (M, p, 1) if diagonal.
+        covariance: of the weights in units of sigma^2, (M, p, p).
         constant: of all models.
         sigma: the standard deviation of an outcome given its prediction.
         rate: the share of decisions that report in the end.
@@ -67,7 +67,7 @@ class Known(NamedTuple):
     """
 
     theta: Annotated[Floats, Entries("models p")]
-    covariance: Annotated[Floats, Entries("models p p|1")]
+    covariance: Annotated[Floats, Entries("models p p")]
     constant: Annotated[float, Entries()]
     sigma: Annotated[float, Entries(low=0.0)]
     rate: Annotated[float, Entries(low=0.0, high=1.0)]
@@ -113,7 +113,7 @@ class Model:
         if known is not None:
             M, p = problem.actions or 1, problem.width + (not problem.shared)
             shapes = known.theta.shape, known.covariance.shape
-            if shapes not in (((M, p), (M, p, p)), ((M, p), (M, p, 1))):
+            if shapes != ((M, p), (M, p, p)):
                 raise ValueError(f"known must have weights of shape ({M}, {p}), got {shapes}")
             if not (np.isfinite(known.theta).all() and np.isfinite(known.covariance).all()):
                 raise ValueError("known must have finite weights and covariances")

@@ -39,8 +39,6 @@ from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
 from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 
-DIAGONAL = 300
-"""The number of features above which only the diagonal of the covariance is kept by default."""
 GROWTH = 0.05
 """The growth of the log, or of the reports, after which the models are fitted anew."""
 TESTED = 0.05
@@ -72,13 +70,11 @@ class LinearSampler(Configured):
     Args:
         problem: the choice to learn.
         silence: the outcome of decisions that never report; `None` if every outcome reports.
-        changes: whether outcomes may change over time; with `diagonal`, no change is looked for.
+        changes: whether outcomes may change over time.
         floor: the probability that is divided equally among all available actions.
         holdout: the share of the decisions that play another policy, for an unbiased comparison.
         reference: that policy, as the probability of every action; by default uniform.
         seed: the seed of all draws, together with the number of a decision.
-        diagonal: whether to keep only the variances of the features, not their covariances; by
-            default if there are more than 300 features.
         close_at: the exposure at which a decision is forgotten automatically, such as 0.999;
             `None` keeps every decision until `forget`.
     """
@@ -119,7 +115,6 @@ class LinearSampler(Configured):
         holdout: float = 0.0,
         reference: Sequence[float] | None = None,
         seed: int = 0,
-        diagonal: bool | None = None,
         close_at: float | None = None,
     ) -> None:
         checks.instance("problem", problem, Choice)
@@ -134,11 +129,9 @@ class LinearSampler(Configured):
         self.holdout = checks.real("holdout", holdout, 0.0, 1.0)
         self.reference = None if reference is None else _reference(reference, problem)
         self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
-        d = problem.width + 1
-        self.diagonal = d > DIAGONAL if diagonal is None else checks.flag("diagonal", diagonal)
         self.close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
-        columns = 2 if self._few_columns else d
-        checks.room(4 * self._models * d * columns, actions=problem.actions, features=problem.width)
+        d = problem.width + 1
+        checks.room(4 * self._models * d * d, actions=problem.actions, features=problem.width)
         self._rows = Rows(problem.width, silent=silence is not None)
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
         self._terms, self._followed, self._sequences = [], [], np.zeros(0)
@@ -161,7 +154,6 @@ class LinearSampler(Configured):
             "models": self._models,
             "width": self.problem.width,
             "d": d,
-            "columns": 2 if self._few_columns else d,
             "p": d - self.problem.shared,
             "edges": EDGES,
             "numbers": len(self._scaling.mean),
@@ -186,13 +178,8 @@ class LinearSampler(Configured):
     def _models(self) -> int:
         return self.problem.actions or 1
 
-    @property
-    def _few_columns(self) -> bool:
-        """Whether only diagonals are kept; of one feature there is nothing to leave out."""
-        return self.diagonal and self.problem.width > 1
-
     def _no_sums(self) -> fit.Sums:
-        return fit.Sums(self._models, self.problem.width + 1, diagonal=self._few_columns)
+        return fit.Sums(self._models, self.problem.width + 1)
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
@@ -443,7 +430,7 @@ class LinearSampler(Configured):
         known = self._known
         if known is None or self._batch:
             return self._reports > 0
-        growth = max(GROWTH, self.problem.width / 400.0)
+        growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
         decisions, reports = self.made - known.decisions, self._reports - known.reports
         return decisions >= max(growth * known.decisions, 1.0) or reports >= max(
             growth * known.reports, 1.0
@@ -455,9 +442,7 @@ class LinearSampler(Configured):
         log = self._weigh(slice(self._rows.count), self._past)
         sums = self._sums(log, self._past)
         level, fitted, variance = self._regressed(sums)
-        # A diagonal cannot tell a change from a misfit.
-        tests = self.changes and not self._few_columns
-        if tests and self.made - self._tested >= max(TESTED * self._counted, BATCH):
+        if self.changes and self.made - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.made
             if self._has_changed(log, level, fitted, variance):
                 sums = self._sums(log, self._past)
@@ -493,8 +478,8 @@ class LinearSampler(Configured):
         self, sums: fit.Sums, level: fit.Level, fitted: fit.Belief, variance: float
     ) -> Known:
         """What a regression says; pending decisions count in the covariance."""
-        p, columns = fitted.precision.shape[1:]
-        precision = fitted.precision + fit.mirrored(sums.asked)[:, :p, :columns]
+        p = self.axes["p"]
+        precision = fitted.precision + fit.mirrored(sums.asked)[:, :p, :p]
         return Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
