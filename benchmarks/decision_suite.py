@@ -17,6 +17,7 @@ from belated.lab.spec import SCORE, Case, Experiment, Learner
 from belated.lab.task import RUN
 
 EPISODES, TUNING_EPISODES = 2000, 1500
+OUTCOMES, ITEMS = "benchmarks.linear_worlds:outcomes", "benchmarks.linear_worlds:items"
 REAL = "benchmarks.real_worlds:"
 OURS = "recommended"
 TUNING_SEED = 1000
@@ -239,15 +240,15 @@ def suite_cases() -> tuple[Case, ...]:
         Case("20 % lost, long delays", _conversions(4, 6, rate=0.15),
              delays=part("lost", probability=0.2, otherwise=late(250))),
         Case("40 features", _conversions(4, 40, rate=0.3), delays=late(60)),
-        Case("linear", part("outcomes", actions=5, features=8, noise=1.0, seed="run"),
+        Case("linear", part(OUTCOMES, actions=5, features=8, noise=1.0, seed="run"),
              delays=late(100)),
-        Case("linear, drift", part("outcomes", change="drift", seed="run"), delays=late(60)),
-        Case("linear, a switch", part("outcomes", change="switch", seed="run"),
+        Case("linear, drift", part(OUTCOMES, change="drift", seed="run"), delays=late(60)),
+        Case("linear, a switch", part(OUTCOMES, change="switch", seed="run"),
              delays=part("fixed", delay=100)),
-        Case("items, one model", part("items", at_hand=8, features=8, rate=0.1, seed="run"),
+        Case("items, one model", part(ITEMS, at_hand=8, features=8, rate=0.1, seed="run"),
              delays=late(100)),
         Case("items, one linear model, drift",
-             part("items", at_hand=6, features=10, noise=1.0, change="drift", seed="run"),
+             part(ITEMS, at_hand=6, features=10, noise=1.0, change="drift", seed="run"),
              delays=late(60)),
         Case("A/B/n", _conversions(4, 0, rate=0.06), delays=late(150)),
         Case("A/B/n, a switch", _conversions(4, 0, rate=0.2, change="switch"), delays=late(80)),
@@ -270,7 +271,7 @@ def tuning_cases() -> tuple[Case, ...]:
              delays=late(50)),
         Case("slow actions", _conversions(3, 6, rate=0.2),
              delays=part("by_action", models=(late(15), late(60), late(300)))),
-        Case("linear, drift", part("outcomes", actions=3, features=4, change="drift", seed="run"),
+        Case("linear, drift", part(OUTCOMES, actions=3, features=4, change="drift", seed="run"),
              delays=late(50)),
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from benchmarks import linear_worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -239,7 +240,7 @@ def test_without_delay_ages_do_not_matter(silence):
         assert agent.diagnostics()["exposed"] == 300.0
 
 
-@pytest.mark.parametrize("make", [bl.environments.conversions, bl.environments.outcomes])
+@pytest.mark.parametrize("make", [bl.environments.conversions, linear_worlds.outcomes])
 def test_a_delay_of_0_is_no_delay(make):
     """The learner that hears of every outcome at once ends like those of simulations."""
     here = make(actions=3, features=2)
@@ -551,15 +552,18 @@ MEASURED = {
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_recommended_learner_reaches_its_score(name):
     """0: the best policy, 1: uniform play; late outcomes, four small worlds of 1,000 decisions."""
-    make, conversions = bl.environments, bl.environments.conversions
+    conversions = bl.environments.conversions
     here, delays = {
         "conversions": (conversions(3, 3, rate=0.3, contrast=1.5, seed=1), bl.delays.geometric(20)),
         "amounts": (
             conversions(3, 2, rate=0.2, contrast=1.5, amounts=1.0, seed=2),
             bl.delays.geometric(20),
         ),
-        "switch": (make.outcomes(3, 3, change="switch", seed=3), bl.delays.uniform(0, 30)),
-        "items": (make.items(4, 4, rate=0.3, contrast=1.5, seed=4), bl.delays.geometric(20)),
+        "switch": (linear_worlds.outcomes(3, 3, change="switch", seed=3), bl.delays.uniform(0, 30)),
+        "items": (
+            linear_worlds.items(4, 4, rate=0.3, contrast=1.5, seed=4),
+            bl.delays.geometric(20),
+        ),
     }[name]
     scores = []
     for seed in range(4):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks import linear_worlds
 from benchmarks.real_worlds import labelled
 
 import belated as bl
@@ -15,9 +16,9 @@ WORLDS = {
     "no features": lambda: bl.environments.conversions(features=0),
     "amounts": lambda: bl.environments.conversions(rate=0.3, amounts=0.5),
     "switch": lambda: bl.environments.conversions(rate=0.3, change="switch"),
-    "outcomes": lambda: bl.environments.outcomes(change="drift"),
-    "items": bl.environments.items,
-    "linear items that drift": lambda: bl.environments.items(noise=0.5, change="drift"),
+    "outcomes": lambda: linear_worlds.outcomes(change="drift"),
+    "items": linear_worlds.items,
+    "linear items that drift": lambda: linear_worlds.items(noise=0.5, change="drift"),
     "mailer": bl.environments.mailer,
 }
 

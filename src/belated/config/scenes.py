@@ -66,7 +66,7 @@ def of_world() -> None:
     """The delays of the world itself, such as the arrivals of flights."""
 
 
-DECISIONS = _named(worlds, "conversions items mailer outcomes")
+DECISIONS = _named(worlds, "conversions mailer")
 """Environments of decisions with features."""
 ENVIRONMENTS = Registry(
     _named(environments, "bandit bandit_lower_bound chain deep_sea delay_lower_bound")
