@@ -25,6 +25,7 @@ from benchmarks import practice
 from benchmarks.practice import Case
 
 import belated as bl
+from belated.tabular.kernels import beliefs
 from belated.tabular.planner import rewound
 
 HERE = Path(__file__).parent
@@ -84,6 +85,15 @@ class LowestAction:
         return self._rng.random() if shape is None else np.zeros(shape)
 
 
+def all_but_by_step(
+    memories: beliefs.CostMemories, *given: Any, learn: Callable[..., None] = beliefs.learn
+) -> None:
+    """Learn, and let the memory that is kept by step count nowhere."""
+    learn(memories, *given)
+    memories.scores[-1] = -np.inf
+    memories.errors[-2] = memories.errors[0]
+
+
 BOTH: dict[str, dict[str, object]] = {
     "ties to the first action": {f"{each}.rewound": LowestAction for each in (PLANNER, INFORMED)},
     "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
@@ -93,8 +103,8 @@ KERNELS: dict[str, dict[str, object]] = {
     "visits on their way never overdue": {f"{PENDING}.SPARE_EPISODES": 10**9},
     "more than one visit on its way per row": {f"{DEEP}.MOST": 1e9},
     "prior visits of a row 0.2": {f"{DEEP}.PRIOR": 0.2},
-    "rate of the weights 1": {f"{BELIEFS}.RATE": 1.0},
-    "rate of the weights 4": {f"{BELIEFS}.RATE": 4.0},
+    "rate of the weights 1": {f"{each}.RATE": 1.0 for each in (BELIEFS, INFORMED)},
+    "rate of the weights 4": {f"{each}.RATE": 4.0 for each in (BELIEFS, INFORMED)},
     "smallest weight 0.1": {f"{BELIEFS}.LEAST": float(np.log(0.1))},
     "smallest weight 0.001": {f"{BELIEFS}.LEAST": float(np.log(0.001))},
     "least noise and spread 100 times smaller": {
@@ -114,6 +124,10 @@ CHANGES: dict[str, dict[str, dict[str, object]]] = {
         "no penalty": {f"{PLANNER}.TIE_PENALTY": 0.0},
         "no memory 0.9": {f"{PLANNER}.KEEP": (1.0, 0.99)},
         "memory 0.97 for 0.9": {f"{PLANNER}.KEEP": (1.0, 0.99, 0.97)},
+        "no memory 0.99, probes with 0.9": {f"{PLANNER}.KEEP": (1.0, 0.9)},
+        "memory 0.98 for 0.99": {f"{PLANNER}.KEEP": (1.0, 0.98, 0.9)},
+        "memory 0.995 for 0.99": {f"{PLANNER}.KEEP": (1.0, 0.995, 0.9)},
+        "no memory by step": {f"{BELIEFS}.learn": all_but_by_step},
         "no probes": {f"{PLANNER}.probe_rate": lambda horizon: 0.0},
         "half the probes": {f"{PLANNER}.probe_rate": lambda H: min(0.08, 0.1 / H) / 2.0},
         "twice the probes": {f"{PLANNER}.probe_rate": lambda H: min(0.08, 0.1 / H) * 2.0},
@@ -129,6 +143,13 @@ CHANGES: dict[str, dict[str, dict[str, object]]] = {
         "no handicap of regret matching+": {f"{INFORMED}.HANDICAP": 0.0},
         "no regret matching+": {f"{INFORMED}.HANDICAP": 1e9},
         "visited rows do not end": {f"{INFORMED}.NEW": 0.0},
+        "visited rows end half as often": {f"{INFORMED}.NEW": 0.01},
+        "handicap 0.1": {f"{INFORMED}.HANDICAP": 0.1},
+        "floor of the policies 0.01": {f"{INFORMED}.FLOOR": float(np.log(0.01))},
+        "handicap 0.1, floor 0.01": {
+            f"{INFORMED}.HANDICAP": 0.1,
+            f"{INFORMED}.FLOOR": float(np.log(0.01)),
+        },
         **BOTH,
     },
 }

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 KEEPS = (1.0, 0.97, 0.8)
-FLOOR = math.log(0.01)
+LEAST, FLOOR = math.log(0.01), math.log(0.0001)
 
 
 def normal(y, mean, variance):
@@ -33,7 +33,7 @@ class InformedTwin:
         self.steps = 1  # steps of the costs that came; 1 while they are the same at every step
 
     def phi(self):
-        return min(max(self.err.min() / self.coins, 0.016), 1) if self.coins else 1.0
+        return min(self.err.min() / self.coins, 1) if self.coins else 1.0
 
     def noises(self, mean, n):
         """The noise of a cell, and its noise if it belongs to the core."""
@@ -118,7 +118,7 @@ class InformedTwin:
         H, S, A = self.problem.shape
         score = self.g[:, None, None, None] + self.local
         score -= score.max(0)
-        w = np.where(score > FLOOR, np.exp(score), 0)
+        w = np.where(score > LEAST, np.exp(score), 0)
         w /= w.sum(0)
         costs = sum(w[m] * mean for m, mean in enumerate(self.said))
         policy, V = np.zeros((H, S, A)), np.zeros(S)
@@ -128,7 +128,7 @@ class InformedTwin:
             for s in range(S):
                 for a in range(A):
                     Q[s, a] = costs[h, s, a] + self.next_value(h, s, a, V, pend[h, s, a])
-            Q = np.clip(Q, 0, H - h)
+            Q = np.maximum(Q, 0)
             for s in range(S):
                 best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
                 policy[h, s, best[int(draws[h, s] * len(best))]] = 1
@@ -175,16 +175,16 @@ class InformedTwin:
         H = self.problem.horizon
         played, matched, planned, said = self.suggested[j]
         values = [self.value(costs, policy) for policy in (matched, planned)]
-        scores = self.log_weights - 2 / H * np.array(values) - (0.2, 0)
+        scores = self.log_weights - 2 / H * np.array(values) - (0.1, 0)
         self.log_weights = np.maximum(scores - scores.max(), FLOOR)
         errors = np.array([(costs - mean) ** 2 for mean in said])  # (M, H, S, A)
         cells = costs[: self.steps].size
         self.err = self.err + cells * errors.mean((1, 2, 3))
         self.coins += cells * (said[0] * (1 - said[0])).mean()
         self.g = self.g - 2 * math.sqrt(H) * errors.mean((1, 2, 3))
-        self.g = np.maximum(self.g - self.g.max(), FLOOR)
+        self.g = np.maximum(self.g - self.g.max(), LEAST)
         self.local = self.local - 2 * errors
-        self.local = np.maximum(self.local - self.local.max(0), FLOOR)
+        self.local = np.maximum(self.local - self.local.max(0), LEAST)
         for m, keep in enumerate(self.keeps):
             self.sums[m] = keep * self.sums[m] + costs
             self.weights[m] = keep * self.weights[m] + 1

@@ -129,7 +129,7 @@ class PlannerTwin:
                     u = u / (1 + u * pend / self.noise(s, a))
                     e, variance = self.next_value(h, s, a, V)
                     Q[s, a] = M + e - optimism * math.sqrt(u + variance)
-            Q = np.clip(Q, 0, H - h)
+            Q = np.maximum(Q, 0)
             for s in range(S):
                 best = np.flatnonzero(Q[s] <= Q[s].min() + 1e-9)
                 policy[h, s, best[int(draws[h, s] * len(best))]] = 1

@@ -10,7 +10,7 @@ import belated
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
     "core": (1929, 40, 6.15),
-    "tabular": (4948, 80, 6.35),
+    "tabular": (4947, 80, 6.35),
     "linear": (1766, 19, 7.25),
     "lab": (1743, 20, 7.49),
     "service": (2850, 41, 6.06),

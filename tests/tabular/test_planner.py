@@ -5,6 +5,7 @@ import pytest
 
 import belated as bl
 import oracles
+from belated.core import saving
 from belated.tabular import planner
 from belated.tabular.informed import InformedPlanner
 from belated.tabular.kernels import beliefs
@@ -94,6 +95,65 @@ def test_policies_under_full_information_equal_those_of_a_literal_twin(
             {r.episode: r.values for r in batch if isinstance(r, bl.Costs)},
             k,
         )
+
+
+def costs_of(kind, rng, H, S, A):
+    """Costs (80, H, S, A) of episodes that the learned scales and floors matter for."""
+    first, second = rng.random((2, 1, H, S, A)), 1.0 * (rng.random((2, 1, H, S, A)) < 0.5)
+    early = np.arange(80)[:, None, None, None] < 40
+    return {
+        "nothing costs": np.zeros((80, H, S, A)),
+        "all costs are equal": np.full((80, H, S, A), 0.3),
+        "0 or 1": np.repeat(second[0], 80, axis=0),
+        "0, then 1": np.broadcast_to(1.0 * ~early, (80, H, S, A)),
+        "a switch": np.where(early, second[0], second[1]),
+        "by step, then not": np.where(early, first[0], first[1].mean(axis=1, keepdims=True)),
+    }[kind]
+
+
+KINDS = ["nothing costs", "all costs are equal", "0 or 1", "0, then 1", "a switch"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "by step, then not"])
+@pytest.mark.parametrize("shape", SHAPES[:1] + SHAPES[2:], ids=str)
+def test_predictions_equal_those_of_a_literal_twin(shape, kind):
+    """Means, variances and scores, not only the policies that follow from them."""
+    H, S, A, homogeneous = shape
+    rng = np.random.default_rng([H, S, A, len(kind)])
+    world, costs = oracles.random_world(rng, H, S, A, homogeneous), costs_of(kind, rng, H, S, A)
+    agent, twin = bl.DelayedPlanner(world.problem, seed=1), PlannerTwin(world.problem, seed=1)
+    for k in range(80):
+        learned = agent._memories
+        made = beliefs.predict(learned._replace(prior=learned.prior.copy()), np.zeros(S * A))
+        for s in range(S):
+            for a in range(A):
+                c = s * A + a
+                np.testing.assert_allclose(made.noises[c], twin.noise(s, a), rtol=1e-9)
+                np.testing.assert_allclose(
+                    learned.local[:, c], twin.local.get((s, a), np.zeros(4)), atol=1e-9
+                )
+                for h in range(H):
+                    said = twin.say(s, a, h)
+                    found = (
+                        made.costs[h % len(made.costs), c],
+                        made.variances[h % len(made.costs), c],
+                    )
+                    np.testing.assert_allclose(made.means[:, c], said[0][:3], atol=1e-9)
+                    np.testing.assert_allclose(found, twin.weighed(s, a, *said), atol=1e-9)
+        np.testing.assert_allclose(learned.prior, (twin.m0, twin.t2, twin.eps), rtol=1e-7)
+        np.testing.assert_allclose(learned.scores, twin.g, atol=1e-9)
+        policy = agent.begin_episode().policy
+        np.testing.assert_array_equal(policy, twin.begin(k))
+        path = world.mdp.play(policy, rng, k)
+        suffered = costs[k][np.arange(H), path.states[:-1], path.actions]
+        agent.observe([path, bl.Costs(k, suffered)])
+        twin.observe({k: path}, {k: suffered}, k)
+
+
+def test_probes_have_the_rate_of_the_twin():
+    for H in (1, 2, 7):
+        twin = PlannerTwin(bl.Problem(states=1, actions=3, horizon=H))
+        assert (planner.probe_rate(H), planner.FRUITLESS) == (twin.rate, twin.patience)
 
 
 def test_the_first_plan_is_drawn_anew_at_every_step():
@@ -197,6 +257,41 @@ def test_a_few_equal_costs_are_not_certainty():
     few, many = beliefs.predict(agent._memories, np.zeros(2)).means[0]
     assert few < 0.65
     assert many > 0.95
+
+
+@pytest.mark.parametrize("size", [20, 50])
+@pytest.mark.parametrize("dynamics", ["known", "unknown"])
+def test_large_problems(size, dynamics):
+    """400 and 2,500 states; an open episode remembers little once its path has come.
+
+    Feedback is lost, agents are saved and continued, and still play what one that never was does.
+    """
+    world = bl.environments.gridworld(size, horizon=2 * size)
+    S, H = size * size, 2 * size
+    known = {"transitions": world.mdp.transitions} if dynamics == "known" else {}
+    for information in ("bandit", "full"):
+        agent, same = (
+            bl.recommend(world.problem, information=information, **known) for _ in range(2)
+        )
+        rng, line = np.random.default_rng(1), bl.DelayLine()
+        for k in range(12):
+            policy = agent.begin_episode().policy
+            np.testing.assert_array_equal(policy, same.begin_episode().policy)
+            path, costs = world.mdp.play(policy, rng, k), world.costs.at(k)
+            if information == "bandit":
+                costs = bl.tabular.records.suffered(costs, path)
+            line.push([path], 0)
+            line.push([bl.Costs(k, costs)], bl.NEVER if k % 5 == 1 else 3)
+            batch = line.release(k)
+            agent.observe(batch)
+            same.observe(batch)
+            if k == 7:
+                agent = saving.from_bytes(saving.to_bytes(agent), "here")
+        if information == "bandit":
+            said = [entry.memory for entry in agent._ledger]
+            assert len(said) >= 3
+            assert all(each.means is None and each.met.shape == (4, H) for each in said)
+            assert np.count_nonzero(agent._memories.step_weights) <= 12 * H < S * H
 
 
 def test_a_plan_for_average_costs_does_not_walk_in_a_lucky_loop():

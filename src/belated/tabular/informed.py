@@ -3,15 +3,15 @@
     1  when an episode begins:
     2      expected costs: memories with several discounts, the slowest one with a learned prior,
            weighted in every cell by their past errors                            (beliefs)
-    3      the plan: Q = cost + next value, clipped to [0, steps left], backwards; an unvisited row
-           ends the episode, unless a visit is pending, and a visited one with a small probability
+    3      the plan: Q = cost + next value, at least 0, backwards; an unvisited row ends the
+           episode, unless a visit is pending, and a visited one with a small probability
                                                                                   (deep_planning)
     4      average the policies of regret matching+ and of the plan with weights proportional to
-           exp(l), without one at the smallest weight, and play that
+           exp(l), without one at the floor, and play that
     5      remember the two policies and the predictions of the memories
     6  when the costs c of an episode have arrived:
     7      score both policies of that episode: l_i = l_i - RATE (cost per step of pi_i for c, and
-           HANDICAP for regret matching+), shifted so that the largest is 0, and at least LEAST
+           HANDICAP for regret matching+), shifted so that the largest is 0, and at least FLOOR
     8      score every memory by its prediction when the episode began, then update it with c
     9      regret matching+ learns from the Q of the policy that was played
 
@@ -19,7 +19,7 @@ Feedback contains whole cost functions, so only transitions need exploration: th
 that were never visited, and breaks ties at random at every (h, s), as `DelayedPlanner` does. A row
 that was visited n times leads to an unknown state with probability of the order NEW / n: otherwise
 a way could be given up after a few failures. Regret matching+ plays where costs defeat every
-prediction, such as two that alternate: at first it has the smallest weight. There is no regret
+prediction, such as two that alternate: at first it is at the floor. There is no regret
 bound.
 """
 
@@ -38,7 +38,7 @@ from belated.core.episodes import Learner, Open, generator
 from belated.core.tree import Entries
 from belated.core.versions import Kept
 from belated.tabular.kernels import beliefs, deep_planning
-from belated.tabular.kernels.beliefs import LEAST, RATE, CostMemories
+from belated.tabular.kernels.beliefs import RATE, CostMemories
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
@@ -60,8 +60,10 @@ from belated.tabular.waiting import Waiting
 
 KEEP = (1.0, 0.97, 0.8)
 """The factor by which each arrival discounts older cost functions, memory by memory."""
-HANDICAP = 0.1
+HANDICAP = 0.05
 """The cost per step added for regret matching+, so that it plays only if it is clearly better."""
+FLOOR = math.log(0.0001)
+"""The smallest log weight of a policy relative to the better one; there it does not play."""
 NEW = 0.02
 """The prior weight of an unknown next state in every visited row, in visits."""
 
@@ -109,7 +111,7 @@ class InformedPlanner(Learner[Suggested]):
     _matched: Regrets
     _pending: Pending
     _waiting: Waiting
-    _scores: Annotated[Floats, Entries(low=LEAST, high=0.0)]  # (2,), of regret matching+, the plan
+    _scores: Annotated[Floats, Entries(low=FLOOR, high=0.0)]  # (2,), of regret matching+, the plan
 
     def __init__(
         self,
@@ -135,7 +137,7 @@ class InformedPlanner(Learner[Suggested]):
         self._pending = Pending(self._trust.near.shape, problem.start_probabilities)
         self._waiting = Waiting(problem.actions)
         self._memories = empty_memories(len(self._keep), 0, S * A)
-        self._scores = np.array([LEAST, 0.0])
+        self._scores = np.array([FLOOR, 0.0])
 
     @property
     def axes(self) -> dict[str, int]:
@@ -182,7 +184,7 @@ class InformedPlanner(Learner[Suggested]):
         kept = self._versions.keep(matched), self._plans.keep(planned)
         played = _average(matched, planned, weight)
         if self.uses_paths:
-            self._pending.expect(self.begun, rows_of(self._model), self._trust, played)
+            self._pending.expect(self.begun, rows_of(self._model), played)
         return played, Suggested(*kept, weight, frozen(made.means))
 
     def _plan(self, expected: Floats) -> Floats:
@@ -198,7 +200,7 @@ class InformedPlanner(Learner[Suggested]):
 
     def _weight(self) -> float:
         """The weight of regret matching+."""
-        weights = [math.exp(score) if score > LEAST else 0.0 for score in self._scores]
+        weights = [math.exp(score) if score > FLOOR else 0.0 for score in self._scores]
         return weights[0] / sum(weights)
 
     def _learn(self, entry: Open[Suggested]) -> None:
@@ -208,7 +210,7 @@ class InformedPlanner(Learner[Suggested]):
         matched, planned = map(versions.whole, (entry.memory.matched, entry.memory.planned))
         values = np.array([self._model.value(costs, policy) for policy in (matched, planned)])
         scores = self._scores - RATE * (values / H + (HANDICAP, 0.0))
-        self._scores = np.maximum(scores - scores.max(), LEAST)
+        self._scores = np.maximum(scores - scores.max(), FLOOR)
         cells = max(costs.size, self._memories.sums.shape[1])
         if cells > self._memories.sums.shape[1]:  # costs depend on the step from now on
             self._memories = self._memories._replace(

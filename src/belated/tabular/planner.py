@@ -6,8 +6,8 @@
            smallest weight do not count                                          (beliefs)
     3      with probability `probe_rate`, less after many fruitless probes: use only the memory that
            forgets slowly, and more optimism
-    4      Q = cost + next value - optimism * deviation, clipped to [0, steps left], backwards; the
-           deviation includes the cost and the next value                        (deep_planning)
+    4      Q = cost + next value - optimism * deviation, at least 0, backwards; the deviation
+           includes the cost and the next value                                  (deep_planning)
     5      play the best action everywhere, a random one of several; remember the predictions
     6      compute the expected visits of the plan: they are pending, and count as visits in line 4
            until they arrive or are overdue
@@ -186,7 +186,7 @@ class DelayedPlanner(Learner[Said]):
         optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
         costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
         deep_planning.plan(rows, self._trust, costs, variances, optimism, draws, policy)
-        self._pending.expect(self.begun, rows, self._trust, policy)
+        self._pending.expect(self.begun, rows, policy)
         return frozen(policy), said
 
     def _cells(self, path: Trajectory) -> Ints:

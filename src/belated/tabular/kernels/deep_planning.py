@@ -69,7 +69,7 @@ def plan(
     draws: Floats,
     policy: Floats,
 ) -> None:
-    """Backward induction: Q = cost + next value - optimism * deviation, in [0, steps left].
+    """Backward induction: Q = cost + next value - optimism * deviation, at least 0.
 
     costs, variances: (1 or H, S, A). optimism: in standard deviations. draws: (H, S), uniform on
     [0, 1). policy: (H, S, A), all 0; the best action of every state and step gets 1. If n actions
@@ -83,7 +83,7 @@ def plan(
     values = np.empty(A)
     for h in range(H - 1, -1, -1):
         t, c = min(h, T - 1), min(h, costs.shape[0] - 1)
-        succ, prob, left = successors[t], probabilities[t], float(H - h)
+        succ, prob = successors[t], probabilities[t]
         # stage 1: the next value under a uniform next state
         mean = after.mean()
         for s in range(S):
@@ -98,9 +98,8 @@ def plan(
                     second += p * v * v
                 u = variances[c, s, a] + max(second - first * first, 0.0) * spread[t, s, a]
                 first = near[t, s, a] * first + far[t, s, a] * mean
-                # stage 3: Q, clipped; V is the least Q
-                q = costs[c, s, a] + first - optimism * math.sqrt(u)
-                values[a] = min(max(q, 0.0), left)
+                # stage 3: Q, at least 0; V is the least Q
+                values[a] = max(costs[c, s, a] + first - optimism * math.sqrt(u), 0.0)
                 lowest = min(lowest, values[a])
             now[s] = lowest
             # stage 4: one of the best actions, found without a branch that depends on values
@@ -116,13 +115,11 @@ def plan(
 
 
 @njit(cache=True)
-def expected_visits(
-    rows: Rows, trusted: Trust, policy: Floats, start: Floats, visits: Floats
-) -> None:
+def expected_visits(rows: Rows, policy: Floats, start: Floats, visits: Floats) -> None:
     """Write the expected visits (T, S, A) of a policy in an episode, at most MOST per row.
 
-    The successors of an unvisited row are unknown, so its probability mass stops there. visits: all
-    0 at first. The result is rounded down to multiples of 1 / QUANTUM.
+    The probabilities of an unvisited row are 0, so the mass stops there. visits: all 0 at first.
+    The result is rounded down to multiples of 1 / QUANTUM.
     """
     successors, probabilities = rows
     T, S, A, W = successors.shape
@@ -137,8 +134,7 @@ def expected_visits(
                     mass = here[s] * policy[h, s, a]
                     if mass > 0.0:
                         visits[t, s, a] += mass
-                        if trusted.near[t, s, a] > 0.0:
-                            for w in range(W):
-                                onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
+                        for w in range(W):
+                            onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
         here, onward = onward, here
     visits[:] = np.floor(np.minimum(visits, MOST) * QUANTUM) / QUANTUM

@@ -13,7 +13,7 @@ import numpy as np
 
 from belated.core.arrays import Floats, frozen
 from belated.core.tree import Count, Entries, Learned
-from belated.tabular.kernels.deep_planning import QUANTUM, Trust, expected_visits
+from belated.tabular.kernels.deep_planning import QUANTUM, expected_visits
 from belated.tabular.kernels.planning import Rows
 
 SPARE_EPISODES = 5
@@ -50,10 +50,10 @@ class Pending(Learned):
         self._coming[episode] = visits
         self.total += visits
 
-    def expect(self, episode: int, rows: Rows, trusted: Trust, policy: Floats) -> None:
+    def expect(self, episode: int, rows: Rows, policy: Floats) -> None:
         """Add the expected visits of the policy that an episode plays."""
         visits = np.zeros(self.total.shape)
-        expected_visits(rows, trusted, policy, self._start, visits)
+        expected_visits(rows, policy, self._start, visits)
         self.put_in(episode, frozen(visits))
 
     def take_out(self, episode: int) -> None:
