@@ -33,6 +33,10 @@ LEARN = 0.005
 """Seconds for which the agent learns between two commits while requests wait."""
 GROUP = 500
 """The largest number of requests of one commit."""
+SHARE = 0.25
+"""How long a group waits for more requests, as a share of the time of the last commit."""
+LONGEST = 0.002
+"""The largest number of seconds for which it waits."""
 ASKED = 10_000
 """The largest number of requests that wait."""
 STILL = 10.0
@@ -83,6 +87,7 @@ class Learner:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._due = self._opened = self._rehearsed = self._behind = False
+        self._patience = 0.0
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
     @property
@@ -212,12 +217,17 @@ class Learner:
             session.snapshot()
 
     def _taken(self, session: Session) -> list[Job]:
-        """The requests that have come; waits for the first one if there is nothing to learn."""
+        """The requests that have come; waits for the first one if there is nothing to learn.
+
+        Clients that have shared a commit ask again at about the same time. So after a commit of
+        several requests, the first one waits for the others, which then share one again.
+        """
         jobs = []
         with contextlib.suppress(queue.Empty):
             busy = session.runner.waiting or self._stopping.is_set() or self._due
             idle = not (busy or self._behind)
             jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
+            time.sleep(self._patience)
             while len(jobs) < GROUP:
                 jobs.append(self._jobs.get_nowait())
         return [job for job in jobs if job is not None]
@@ -225,6 +235,7 @@ class Learner:
     def _handle(self, session: Session, jobs: list[Job]) -> None:
         """Handle requests in one transaction, and answer them when it is on disk."""
         done: list[tuple[asyncio.Future[Any], Any]] = []
+        began = time.monotonic()
         try:
             with session.db.transaction():
                 session.catch_up()
@@ -240,6 +251,8 @@ class Learner:
             failed = StorageError(str(error))
             self._settle([(future, failed) for _, future in jobs])
             raise
+        took = time.monotonic() - began
+        self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
         self._settle(done)
 
     def _try_again(self, session: Decider, jobs: list[Job]) -> None:
