@@ -22,7 +22,7 @@ import numpy as np
 import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
-EPISODE, FEEDBACK = 12, 13
+EPISODE, FEEDBACK = 12, 12
 DEMO, COMMAND = 56, 16
 """The most files that a walk may run through; of the demo, in all and of command line and lab."""
 

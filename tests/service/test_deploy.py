@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from belated.service.config import from_table
-from belated.service.gate import new
+from belated.service.tokens import new
 from serving import InProcess, config
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from belated.service import page
-from belated.service.gate import new
 from belated.service.session import Clock
+from belated.service.tokens import new
 from browsing import Browser, needs_browser
 from limits import LIMIT, until
 from serving import ROBOT, SHOP, InProcess, Listening, config

@@ -11,8 +11,7 @@ import pytest
 import uvicorn
 
 import limits
-from belated.service import gate as tokens
-from belated.service import run
+from belated.service import run, tokens
 from belated.service.config import from_table
 from belated.service.run import bound, listener
 from serving import SHOP, config

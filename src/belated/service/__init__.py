@@ -2,8 +2,7 @@
 
 One learner, from a request to its agent:
 
-    gate        limits and tokens, before a request is read; run limits its head
-    app         HTTP: one table of operations, from which OpenAPI is made
+    app         HTTP: one table of operations, from which OpenAPI is made; run limits the head
     wire        the JSON of requests, records and answers, and refusals
     learner     one learner and its thread: groups of requests, each in one transaction
     session     what each request reads and writes
@@ -12,7 +11,7 @@ One learner, from a request to its agent:
 
 Around it:
 
-    run, config, commands            a server from its file, and the command line
+    run, config, tokens, commands    a server from its file, and the command line
     report, page                     reports for people and programs
     export                           the decision log as a table
 

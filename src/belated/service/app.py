@@ -1,23 +1,29 @@
 """The HTTP interface: one table of operations, which OpenAPI and the routes are made from.
 
-The application speaks ASGI itself: a request is checked by the gate, read, routed by the parts of
-its path, and answered by one function. The layers of a framework, which did the same, took a
-noticeable part of the processor time of a decision (benchmarks/SERVICE.md).
+The application speaks ASGI itself: a request is checked, read, routed by the parts of its path, and
+answered by one function. The layers of a framework, which did the same, took a noticeable part of
+the processor time of a decision (benchmarks/SERVICE.md).
 
-After the answer to a request that the gate rejects, the rest of its body is received and dropped,
-up to a limit. A connection that is closed over unread bytes is reset, and the reset can overtake
-the answer: the client would then see a broken connection, and not the reason.
+A request with a body must be authenticated: nothing of an unknown client is kept. The bytes of a
+body are counted as they arrive, whatever its stated length, and are not decompressed. A POST must
+state that it is JSON, and the `Host` must be one of ours, so that a web page in a browser on the
+same machine cannot use the server without the user's knowledge.
+
+After the answer to a request that is rejected before it is read, the rest of its body is received
+and dropped, up to a limit. A connection that is closed over unread bytes is reset, and the reset
+can overtake the answer: the client would then see a broken connection, and not the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import hmac
 import io
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, get_type_hints
@@ -28,18 +34,22 @@ import numpy as np
 
 from belated import __version__
 from belated.service import export, page, wire
-from belated.service.gate import ANYBODY, Gate, Headers, Verb
+from belated.service.config import Config
+from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
 from belated.service.learner import Learner
 from belated.service.report import described, look, metrics, open_episodes, report
 from belated.service.tables import StorageError
 from belated.service.wire import Refusal
 
+Headers = Mapping[bytes, bytes]
+NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 LONGEST_JSON = 100_000
 """The largest policy that is written as JSON, during which other requests wait."""
 MOST_DROPPED = 2**24
 """The largest number of bytes of a rejected request that are received."""
 LONGEST_DROPPING = 10.0
 """The largest number of seconds for which they are received."""
+PORT = re.compile(rb":\d*$")
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
 NOT_STORED = "not stored; the server's log says why"
@@ -317,6 +327,10 @@ class Operation:
         return dict(list(get_type_hints(self.function, include_extras=True).items())[1:])
 
     @functools.cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.types["body"])
+
+    @functools.cached_property
     def needs_body(self) -> bool:
         """Whether an empty body is refused."""
         return "body" in self.types and not self.function.__defaults__
@@ -324,7 +338,7 @@ class Operation:
     def decoded(self, content: bytes) -> Any:
         """A body; raises `Refusal` that names the wrong field."""
         try:
-            return msgspec.json.decode(content.decode(), type=self.types["body"])
+            return self._decoder.decode(content.decode())
         except msgspec.ValidationError as error:
             said = str(error)
             found = [each[1] for each in (PLACE.search(said), FIELD.search(said)) if each]
@@ -436,11 +450,12 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
 
 
 class Service:
-    """The application: the learners of a server behind a gate."""
+    """The application: the learners of a server, for the holders of its tokens."""
 
-    def __init__(self, learners: list[Learner], gate: Gate) -> None:
+    def __init__(self, learners: list[Learner], config: Config) -> None:
         self.learners = {learner.name: learner for learner in learners}
-        self._gate = gate
+        self._tokens, self._most = config.tokens, config.limits.body
+        self._hosts = {host.encode() for host in config.allowed_hosts}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -463,8 +478,8 @@ class Service:
         headers: Headers = dict(scope["headers"])
         try:
             try:
-                self._gate.check(scope["method"], headers)
-                body = b"" if scope["method"] in ("GET", "HEAD") else await self._gate.read(receive)
+                self._check(scope["method"], headers)
+                body = b"" if scope["method"] in ("GET", "HEAD") else await self._read(receive)
             except Refusal as error:
                 await _reject(_refused(error, scope), receive, send)
                 return
@@ -477,6 +492,42 @@ class Service:
             answer = as_json({"why": "the server is stopping"}, 503, **{"retry-after": "1"})
         await answer.send(send)
 
+    def _check(self, method: str, headers: Headers) -> None:
+        """Raise `Refusal` for what the head of a request says."""
+        if self._hosts and PORT.sub(b"", headers.get(b"host", b"").lower()) not in self._hosts:
+            raise Refusal("host not allowed", outcome=None, status=421)
+        if method in ("GET", "HEAD", "OPTIONS"):
+            return
+        self._holder(headers)
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            raise Refusal("a body must have a length or come in chunks, not both", None, None, 400)
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if kind != b"application/json" and (kind or method == "POST"):
+            raise Refusal("Content-Type must be application/json", outcome=None, status=415)
+        if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            raise Refusal("compressed bodies are not accepted", outcome=None, status=415)
+
+    def _holder(self, headers: Headers) -> Token:
+        """The token of an `Authorization: Bearer ...` header; raises `Refusal` without one.
+
+        It is compared with every hash, each in constant time.
+        """
+        if not self._tokens:
+            return ANYBODY
+        scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        mine = hashed(given.strip())
+        found = [token for token in self._tokens if hmac.compare_digest(mine, token.sha256)]
+        if not found or scheme.lower() != "bearer":
+            raise Refusal(NO_TOKEN, outcome=None, status=401)
+        return found[-1]
+
+    async def _read(self, receive: Any) -> bytes:
+        """The body of a request; raises `Refusal` as soon as it is too large."""
+        body = b"".join([piece async for piece in _pieces(receive, self._most)])
+        if len(body) > self._most:
+            raise Refusal(f"a body must have at most {self._most} bytes", None, None, 413)
+        return body
+
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
         found = ((routes, route.fullmatch(scope["path"])) for route, routes in ROUTES.items())
         operations, texts = next(((o, match.groupdict()) for o, match in found if match), ({}, {}))
@@ -486,20 +537,41 @@ class Service:
         if operation is None:
             allowed = {"allow": ", ".join(operations)}
             return as_json({"why": "Method Not Allowed"}, 405, **allowed)
-        token = self._gate.holder(headers) if operation.verb is not None else ANYBODY
-        name = texts.get("name")
-        if name is not None and not token.opens(name, operation.verb):
+        token = self._holder(headers) if operation.verb is not None else ANYBODY
+        asked: Any
+        if "name" not in texts:
+            asked = [one for one in self.learners.values() if _allows(token, one.name, "read")]
+        elif not _allows(token, texts["name"], operation.verb):
             why = f"this token does not allow {operation.verb} of this learner"
             raise Refusal(why, outcome=None, status=403)
-        if name is not None and name not in self.learners:
+        elif texts["name"] not in self.learners:
             raise Refusal("there is no such learner", outcome="unknown")
-        seen = [one for one in self.learners.values() if token.opens(one.name, "read")]
-        asked = seen if name is None else self.learners[name]
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        told = await operation.function(asked, **operation.arguments({**query, **texts}, body))
+        else:
+            asked = self.learners[texts["name"]]
+        if scope["query_string"]:
+            query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            texts = {**dict(query), **texts}
+        told = await operation.function(asked, **operation.arguments(texts, body))
         if isinstance(told, Answer):
             return told
         return as_json(told, told.status if isinstance(told, wire.Outcome) else operation.good)
+
+
+def _allows(token: Token, learner: str, verb: str | None) -> bool:
+    """Whether the holder of a token may do this to a learner."""
+    return verb in token.verbs and (EVERY in token.learners or learner in token.learners)
+
+
+async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
+    """The pieces of a body, until they are longer in all than this."""
+    size, more = 0, True
+    while more and size <= most:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal("the client has gone", outcome=None, status=400)
+        more = message.get("more_body", False)
+        size += len(message.get("body", b""))
+        yield message.get("body", b"")
 
 
 def _refused(error: Refusal, scope: Any) -> Answer:
@@ -519,13 +591,8 @@ async def _reject(answer: Answer, receive: Any, send: Any) -> None:
     """Answer a request, and close the connection after receiving the rest of its body."""
     answer.headers["connection"] = "close"
     await answer.send(send, ends=False)
-    try:
+    with suppress(TimeoutError, Refusal):  # the client is slow on purpose, or has gone
         async with asyncio.timeout(LONGEST_DROPPING):
-            dropped, more = 0, True
-            while more and dropped <= MOST_DROPPED:
-                message = await receive()
-                dropped += len(message.get("body", b""))
-                more = message.get("more_body", False)
-    except TimeoutError:  # the client is slow on purpose
-        pass
+            async for _ in _pieces(receive, MOST_DROPPED):
+                pass
     await send({"type": "http.response.body", "body": b""})

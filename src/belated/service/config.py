@@ -24,7 +24,7 @@ from belated.core.contract import Agent, Scale, check_fresh
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
-from belated.service.gate import EVERY, Text, Token, check_types
+from belated.service.tokens import EVERY, Text, Token, check_types
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")

@@ -23,7 +23,6 @@ from belated.core import checks, saving
 from belated.service.app import Service
 from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
 from belated.service.decider import opened
-from belated.service.gate import Gate
 from belated.service.learner import Learner, rehearse
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
 
@@ -37,9 +36,8 @@ DRAIN = 10
 
 def application(config: Config) -> Service:
     """The application of a configuration."""
-    limits = config.limits
-    learners = [Learner(one, opener(config, one), limits) for one in config.learners]
-    return Service(learners, Gate(config.tokens, limits.body, config.allowed_hosts))
+    learners = [Learner(one, opener(config, one), config.limits) for one in config.learners]
+    return Service(learners, config)
 
 
 def opener(config: Config, learner: LearnerConfig) -> Callable[..., Tables]:
