@@ -23,7 +23,7 @@ from belated.core.tree import freeze
 from belated.service.config import from_table
 from belated.service.run import application, opener, serve
 from belated.service.runner import restore, wanted
-from belated.service.tables import Taken
+from belated.service.tables import StorageError
 from limits import FULL, LIMIT, until
 
 TLS = httpx.create_ssl_context()
@@ -132,8 +132,12 @@ def claimed(table, name):
     """The tables of a stopped learner; a database may notice a moment later that it stopped."""
 
     def opened():
-        with suppress(Taken):
+        try:
             return opener(from_table(table), learner(table, name))(True)
+        except StorageError as error:
+            if not error.taken:
+                raise
+            return None
 
     return until(opened, "the learner stays taken")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from belated.service.session import Clock
-from belated.service.tables import SQLiteTables, StorageError, Taken
+from belated.service.tables import SQLiteTables, StorageError
 from limits import LIMIT, until
 from serving import (
     SHOP,
@@ -227,7 +227,7 @@ def test_a_second_server_waits_for_the_learner(tmp_path):
     table = config(tmp_path, learners=[SHOP])
     with InProcess(table) as first:
         play(first, 2)
-        with pytest.raises(Taken):
+        with pytest.raises(StorageError, match="is open in another process"):
             SQLiteTables(tmp_path / "data" / "shop.sqlite")
         second = InProcess.__new__(InProcess)
         second.ready = lambda: None

@@ -16,7 +16,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from belated.service.tables import PostgresTables, StorageError, Taken
+from belated.service.tables import PostgresTables, StorageError
 from killing import LEARNERS, SHAPES, Audit, Load, same_as_never_stopped
 from limits import LIMIT, until
 from serving import (
@@ -68,7 +68,7 @@ def test_a_learner_is_kept_and_another_process_is_told_where(table):
     with InProcess({**table, "url": "http://first:1"}) as first:
         for i in range(10):
             assert feed(first, records, f"k{i}") == 200
-        with pytest.raises(Taken) as found:
+        with pytest.raises(StorageError, match="another process drives it") as found:
             PostgresTables(table["storage"], "shop")
         assert found.value.address == "http://first:1"
         with InProcess({**table, "url": "http://second:2"}) as second:

@@ -112,7 +112,7 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
 
 async def begin(learner: Learner, body: wire.KeyBody | None = None) -> wire.Done:
     """Begin an episode. A retry with the same key returns the same episode."""
-    return await learner.ask(lambda session: session.begin(getattr(body, "key", None)), 0)
+    return await learner.ask(lambda session: session.begin((body or {}).get("key")), 0)
 
 
 async def decide(learner: Learner, body: wire.Asked) -> wire.Done:
@@ -162,13 +162,7 @@ async def policy(
     format: Literal["json", "npy"] = "json",
 ) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-    found = await learner.ask(lambda session: session.policy(episode))
-    H, S, _ = found.shape
-    if step is not None and step >= H:
-        raise Refusal(f"step must be below {H}, got {step}", "step")
-    if state is not None and (state >= S or step is None):
-        raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
-    found = found[tuple(place for place in (step, state) if place is not None)]
+    found = await learner.ask(lambda session: session.policy(episode, step, state))
     if format == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)
@@ -202,7 +196,7 @@ async def forget(learner: Learner, episode: wire.Whole) -> wire.Outcome:
 
 async def add_action(learner: Learner, body: wire.ActionBody | None = None) -> wire.Done:
     """Add an action to a running learner. An existing name changes nothing."""
-    return await learner.ask(lambda session: session.add_action(getattr(body, "name", None)), 1)
+    return await learner.ask(lambda session: session.add_action((body or {}).get("name")), 1)
 
 
 async def retire_action(learner: Learner, action: Name) -> wire.Done:

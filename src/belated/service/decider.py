@@ -23,7 +23,7 @@ from typing import Any, cast
 from belated.core.contract import Decision
 from belated.linear.model import Model, available, choose, foreseen
 from belated.service.config import LearnerConfig, Limits
-from belated.service.runner import AgentRunner, as_made, requests
+from belated.service.runner import AgentRunner, as_made
 from belated.service.session import Session
 from belated.service.tables import LOCK, StorageError, Tables
 from belated.service.wire import Asked, Done, Refusal
@@ -54,6 +54,27 @@ TAKE_OUTCOMES = (
     "WHERE o.learner = ? AND o.number = new.number AND o.fact = new.fact RETURNING 1"
 )
 """How rows without a number get one; those of an episode after the episode itself."""
+LEASE = (
+    "WITH block AS (UPDATE learners l SET leased = ? + greatest(leased, (SELECT max(number) + 1 "
+    "FROM episodes e WHERE e.learner = l.learner)) WHERE learner = ? RETURNING learner, leased) "
+    "INSERT INTO leases SELECT learner, leased - ?, leased, pid, "
+    "extract(epoch FROM backend_start)::float8 FROM block, pg_stat_activity "
+    "WHERE pid = pg_backend_pid() RETURNING first, past"
+)
+"""How a process takes the numbers after all that are leased or used, when the row of the learner is
+locked: what others have used before is seen."""
+END = (
+    "UPDATE leases SET process = 0 WHERE learner = ? AND NOT EXISTS (SELECT 1 "
+    "FROM pg_stat_activity WHERE pid = process "
+    "AND extract(epoch FROM backend_start)::float8 = started)"
+)
+RELEASE = (
+    "DELETE FROM leases l WHERE learner = ? AND process = 0 AND NOT EXISTS "
+    "(SELECT 1 FROM episodes e WHERE e.learner = l.learner AND e.number >= first "
+    "AND e.number < past AND e.seq IS NULL) RETURNING first, past"
+)
+"""How the leases of ended processes end, and those of which all rows are taken are deleted. These
+are two statements, so that the second one sees all that an ended process has written."""
 
 
 def can_share(config: LearnerConfig) -> bool:
@@ -104,10 +125,8 @@ class Holder(Session):
         begun = len(db.all(TAKE_BEGUN, name, seq, name))
         heard = len(db.all(TAKE_OUTCOMES, name, seq, name))
         if begun or heard:
-            self.runner.seq = seq
+            self.runner.repeat(db, name, seq)
             self._next_request()
-            for _, rows in requests(db, name, seq - 1, seq):
-                self.runner.take(rows)
             self._open += begun
             self._oldest = self._first_open()
             self.count("decided", begun)
@@ -142,23 +161,13 @@ class Holder(Session):
 
     def snapshot(self) -> None:
         """See `Session`: before that, the numbers of ended deciders are released."""
-        db, name = self.db, self.name
-        with db.transaction():
-            while self.catch_up(every=True):  # all that they have written
-                pass
+        with self.db.transaction():
+            self.catch_up_all()
         self.runner.learn_all()
-        with db.transaction():
-            for first, past in db.all(
-                "SELECT first, past FROM leases WHERE learner = ? AND NOT EXISTS "
-                "(SELECT 1 FROM pg_stat_activity WHERE pid = process "
-                "AND extract(epoch FROM backend_start)::float8 = started)",
-                name,
-            ):
-                here = "WHERE learner = ? AND number >= ? AND number < ?"
-                new = f"SELECT 1 FROM episodes {here} AND seq IS NULL LIMIT 1"
-                if not db.all(new, name, first, past):
-                    self.call("release", first=first, end=past)
-                    db.all("DELETE FROM leases WHERE learner = ? AND first = ?", name, first)
+        with self.db.transaction():
+            self.db.all(END, self.name)
+            for first, past in self.db.all(RELEASE, self.name):
+                self.call("release", first=first, end=past)
             self._look_for_leases()
         super().snapshot()
 
@@ -224,22 +233,14 @@ class Decider(Session):
 
     def _lease(self, count: int) -> None:
         """Take a block of numbers, and give up the one before."""
-        db, name = self.db, self.name
-        ((leased,),) = db.all("SELECT leased FROM learners WHERE learner = ? FOR UPDATE", name)
-        ((newest,),) = db.all("SELECT max(number) FROM episodes WHERE learner = ?", name)
-        first = max(leased, 0 if newest is None else newest + 1)
-        past = first + max(count, BLOCK)
-        db.all("UPDATE learners SET leased = ? WHERE learner = ?", past, name)
-        db.all(
-            "UPDATE leases SET process = 0 WHERE learner = ? AND process = pg_backend_pid()", name
+        self.db.all(
+            "UPDATE leases SET process = 0 WHERE learner = ? AND process = pg_backend_pid()",
+            self.name,
         )
-        db.all(
-            "INSERT INTO leases SELECT ?, ?::bigint, ?::bigint, pid, "
-            "extract(epoch FROM backend_start)::float8 FROM pg_stat_activity "
-            "WHERE pid = pg_backend_pid()",
-            name, first, past,
-        )  # fmt: skip
-        self.runner.agent.numbers = range(first, past)
+        self.db.all("SELECT 1 FROM learners WHERE learner = ? FOR UPDATE", self.name)
+        size = max(count, BLOCK)
+        (block,) = self.db.all(LEASE, size, self.name, size)
+        self.runner.agent.numbers = range(*block)
 
     def catch_up(self, *, every: bool = False) -> int:
         """See `Session`: read the newest model."""

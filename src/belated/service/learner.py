@@ -24,7 +24,7 @@ from belated.service.config import LearnerConfig, Limits
 from belated.service.decider import MOST, Decider, can_share, opened
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
-from belated.service.tables import Busy, StorageError, Tables, Taken
+from belated.service.tables import StorageError, Tables
 from belated.service.wire import Refusal
 
 RETRY = 1.0
@@ -190,13 +190,13 @@ class Learner:
 
     def _note_failure(self, what: str, error: Exception) -> None:
         """Write to the log, once, why the learner does not run."""
-        taken = isinstance(error, Taken)
+        taken = isinstance(error, StorageError) and error.taken
         expected = isinstance(error, StorageError | ValueError)
         why = str(error) if expected else f"{type(error).__name__}: {error}"
         if why != self.why:
             level, word = (logging.INFO, "waits") if taken else (logging.ERROR, what)
             logger.log(level, "learner %s %s: %s", self.name, word, why, exc_info=not expected)
-        self._address = error.address if isinstance(error, Taken) else None
+        self._address = error.address if isinstance(error, StorageError) else None
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
 
     def _serve(self, session: Session) -> None:
@@ -245,7 +245,7 @@ class Learner:
                     except Refusal as error:
                         done.append((future, error))
         except Exception as error:
-            if isinstance(error, Busy) and isinstance(session, Decider):
+            if getattr(error, "busy", False) and isinstance(session, Decider):
                 self._try_again(session, jobs)
                 return
             failed = StorageError(str(error))

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from belated.config.part import join
 from belated.core import checks, saving
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Agent, Deciding, Decision, check_is_agent
@@ -192,6 +193,15 @@ class AgentRunner:
 
     # The same from the rows of the tables.
 
+    def repeat(self, db: Any, learner: str, last: int) -> None:
+        """Repeat what the requests after the newest one did, up to another one."""
+        for seq, rows in requests(db, learner, self.seq, last):
+            try:
+                self.take(rows)
+            except ValueError as error:
+                raise StorageError(f"request {seq} cannot be repeated: {error}") from None
+        self.seq = last
+
     def take(self, rows: Rows) -> None:
         """Repeat what a request did, from its rows."""
         self.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
@@ -267,13 +277,7 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
         if shortened:
             raise StorageError("old rows were deleted, so a start needs a whole snapshot")
         runner = AgentRunner(first)
-    last, _ = newest(db, learner)
-    for seq, rows in requests(db, learner, runner.snapshot, last):
-        try:
-            runner.take(rows)
-        except ValueError as error:
-            raise StorageError(f"request {seq} cannot be repeated: {error}") from None
-    runner.seq = last
+    runner.repeat(db, learner, newest(db, learner)[0])
     if runner.differing:
         logger.warning(
             "%d decisions differ from those handed out: another machine or other versions?",
@@ -293,14 +297,17 @@ def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int] | None:
     ):
         fresh = config.fresh()
         first: Agent = saving.from_bytes(bytes(content), "a new learner")
+        free: tuple[str, ...] = ()
         if _may_change(fresh):
+            free = ("actions", *SETTINGS)
             _check_actions(first.problem, fresh.problem.actions_listed)
-        now = config.terms(fresh)
-        for name, before in json.loads(terms).items():
-            if not _agrees(before, now.get(name)):
+        now = _by_place(config.terms(fresh))
+        for place, before in _by_place(json.loads(terms)).items():
+            if before != now.get(place) and place.rpartition(".")[2] not in free:
                 raise StorageError(
-                    f"{name} must stay as it was when the learner was made: "
-                    f"{checks.show(before)}, got {checks.show(now.get(name))}; {WAY_OUT}"
+                    f"{place.partition('.')[0]} must stay as it was when the learner was made: "
+                    f"{place} was {checks.show(before)}, got {checks.show(now.get(place))}; "
+                    f"{WAY_OUT}"
                 )
         return first, shortened
     return None
@@ -312,12 +319,12 @@ def newest(db: Tables, learner: str) -> tuple[int, float]:
     return max(filter(None, last), default=0), max(filter(None, latest), default=0.0)
 
 
-def lasting(terms: Any, agent: Agent) -> Any:
-    """The terms without what may change while the agent learns: its actions and some settings."""
-    if not isinstance(terms, dict) or not _may_change(agent):
-        return terms
-    kept = {name: lasting(value, agent) for name, value in terms.items()}
-    return {name: kept[name] for name in kept if name not in ("actions", *SETTINGS)}
+def _by_place(terms: Any, place: str = "") -> dict[str, Any]:
+    """The values inside nested tables by their places, such as `agent.floor`."""
+    if not isinstance(terms, dict):
+        return {place: terms}
+    inside = [_by_place(value, join(place, name)) for name, value in terms.items()]
+    return {name: value for one in inside for name, value in one.items()}
 
 
 def _may_change(agent: Agent) -> bool:
@@ -331,13 +338,6 @@ def _check_actions(problem: Any, listed: Any) -> None:
             problem.with_actions(listed)
     except ValueError as error:
         raise StorageError(f"{error}; {WAY_OUT}") from None
-
-
-def _agrees(before: Any, now: Any) -> bool:
-    """Whether all written values are unchanged; newer fields are not compared."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        return all(name in now and _agrees(value, now[name]) for name, value in before.items())
-    return bool(before == now)
 
 
 def wanted(agent: Any, given: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -33,7 +33,6 @@ from belated.service.runner import (
     AgentRunner,
     OutcomeRow,
     digest,
-    lasting,
     newest,
     restore,
     wanted,
@@ -187,8 +186,8 @@ class Session:
         """Write what a new or changed learner needs, and count what is open."""
         db, name, given = self.db, self.name, self.config.fresh()
         if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
-            terms = _dumped(lasting(self.config.terms(given), given))
-            told = (name, terms, self.clock(), saving.to_bytes(given), given.begun)
+            terms, content = _dumped(self.config.terms(given)), saving.to_bytes(given)
+            told = (name, terms, self.clock(), content, given.begun)
             db.all("INSERT INTO learners VALUES (?, ?, ?, ?, 0, ?)", *told)
         self._open: float = db.all(
             "SELECT count(*) FROM episodes "
@@ -213,6 +212,11 @@ class Session:
         every: whether to take rows though the queue of the agent is full.
         """
         return 0
+
+    def catch_up_all(self) -> None:
+        """Take all that others have written, though the queue of the agent is full."""
+        while self.catch_up(every=True):
+            pass
 
     def tend(self) -> bool:
         """Do between two transactions what is due; returns whether to open the learner again."""
@@ -327,8 +331,7 @@ class Session:
     def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes, which may be closed."""
         found = self._states(numbers)
-        while self.catch_up(every=True):
-            pass
+        self.catch_up_all()
         return found
 
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
@@ -492,10 +495,7 @@ class Session:
         problem = self.problem
         if problem.states is None:
             raise Refusal(WITHOUT_STATES, "episode")
-        if step >= problem.horizon:
-            raise Refusal(f"step must be below {problem.horizon}, got {step}", "step")
-        if state >= problem.states:
-            raise Refusal(f"state must be below {problem.states}, got {state}", "state")
+        self._check_place(step, state)
         if step == 0 and problem.start_probabilities[state] == 0.0:
             raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
         self.expire()
@@ -521,10 +521,20 @@ class Session:
         self.count("decided")
         return Done(episode, step, *made)
 
-    def policy(self, episode: int) -> Floats:
-        """The policy (H, S, A) of an open episode."""
+    def policy(self, episode: int, step: int | None, state: int | None) -> Any:
+        """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
         self.expire()
-        return self._policy(self._opened(episode), 0, *self.problem.shape[:2])
+        found = self._opened(episode)
+        self._check_place(step, state)
+        whole = self._policy(found, 0, *self.problem.shape[:2])
+        return whole[tuple(place for place in (step, state) if place is not None)]
+
+    def _check_place(self, step: int | None, state: int | None) -> None:
+        H, S, _ = self.problem.shape
+        if step is not None and step >= H:
+            raise Refusal(f"step must be below {H}, got {step}", "step")
+        if state is not None and (state >= S or step is None):
+            raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
 
     def _opened(self, episode: int) -> EpisodeState:
         """An open episode, or a `Refusal`."""

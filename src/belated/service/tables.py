@@ -111,19 +111,17 @@ CREATE TABLE IF NOT EXISTS leases (
 
 
 class StorageError(Exception):
-    """The storage is full, missing, damaged or locked; what was not acknowledged may be lost."""
+    """The storage is full, missing, damaged or locked; what was not acknowledged may be lost.
 
+    taken: whether another process has the learner open, and address: its address, if known. busy:
+    whether another process has locked what a transaction needs, so that it can be tried again.
+    """
 
-class Taken(StorageError):
-    """Another process has the learner open. address: its address, if known."""
-
-    def __init__(self, message: str, address: str | None = None) -> None:
-        super().__init__(message)
-        self.address = address
-
-
-class Busy(StorageError):
-    """Another process has locked what a transaction needs; it can be tried again."""
+    def __init__(
+        self, why: str, *, taken: bool = False, address: str | None = None, busy: bool = False
+    ) -> None:
+        super().__init__(why)
+        self.taken, self.address, self.busy = taken, address, busy
 
 
 class Tables:
@@ -135,7 +133,7 @@ class Tables:
 
     day: str
     shared = False
-    taken: Taken | None = None
+    taken: StorageError | None = None
     _writes = _reads = "BEGIN"
     _form: Callable[[str], str] = str
     _error: type[Exception]
@@ -287,7 +285,7 @@ def _locked(path: Path) -> int:
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):
-            raise Taken(f"{path} is open in another process") from None
+            raise StorageError(f"{path} is open in another process", taken=True) from None
         raise
     return lock
 
@@ -351,7 +349,8 @@ class PostgresTables(Tables):
             self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
         if self.all(f"SELECT pg_try_advisory_lock({LOCK})", learner) != [(True,)]:
             found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
-            self.taken = Taken("another process drives it", found[0][0] if found else None)
+            where = found[0][0] if found else None
+            self.taken = StorageError("another process drives it", taken=True, address=where)
             if not self._joins:
                 raise self.taken
             self.all(f"SET lock_timeout = {SHORT}")
@@ -369,4 +368,4 @@ class PostgresTables(Tables):
     def _failure(self, error: Exception) -> StorageError:
         errors = self._psycopg.errors
         busy = isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected)
-        return (Busy if busy else StorageError)(self._line(error))
+        return StorageError(self._line(error), busy=busy)

@@ -57,6 +57,10 @@ STATUS = {
 """The HTTP status of the outcomes of a record."""
 Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
+KeyBody = dict[Literal["key"], Text | None]
+"""A new episode. key: your own key; the same key again returns the same episode."""
+ActionBody = dict[Literal["name"], Text | None]
+"""An action to add. name: required if and only if actions have names."""
 
 
 class Refusal(Exception):
@@ -83,18 +87,6 @@ class Refusal(Exception):
         self.retry = retry
         self.address = address
         self.episode: int | None = None
-
-
-class KeyBody(Struct, forbid_unknown_fields=True):
-    """A new episode. key: your own key; the same key again returns the same episode."""
-
-    key: Text | None = None
-
-
-class ActionBody(Struct, forbid_unknown_fields=True):
-    """An action to add. name: required if and only if actions have names."""
-
-    name: Text | None = None
 
 
 class Asked(Struct, forbid_unknown_fields=True):
