@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import httpx
 import numpy as np
@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from belated.linear.model import Model, choose
-from belated.service import decider, learner
+from belated.service import decider, learner, tables
 from belated.service.config import Limits, from_table
 from belated.service.decider import BLOCK, Decider, Holder, opened
 from belated.service.run import opener
@@ -328,6 +328,27 @@ def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(sessions
         record = {"episode": number, "reward": 5.0, "event": "x"}
         told = in_turn(other, lambda s, given=record: s.feed([given]))
         assert (told[0].outcome, told[0].used) == ("late", False)
+
+
+def test_a_process_that_was_stopped_between_two_rows_frees_its_locks(table, monkeypatch):
+    """PostgreSQL waits for the rest of a pipeline: the process is not idle in its transaction."""
+    monkeypatch.setattr(tables, "STANDSTILL", 1)
+    shared = from_table(table)
+    with closing(opener(shared, shared.learners[0])(True)) as first:
+        assert first.taken is None
+        with closing(opener(shared, shared.learners[0])(True, True)) as second:
+            assert second.taken is not None
+            second.all("BEGIN")
+            sent = second._db.pgconn
+            sent.enter_pipeline_mode()
+            sent.send_query_params(b"LOCK TABLE leases", None)
+            sent.send_flush_request()
+            sent.flush()
+            locks = "SELECT 1 FROM pg_locks WHERE relation = 'leases'::regclass"
+            until(lambda: query(table, locks), "the lock is never taken")
+            until(lambda: not query(table, locks), "the lock is kept")
+            with pytest.raises(StorageError):
+                second.all("SELECT 1")
 
 
 def test_rows_wait_in_the_tables_while_the_queue_of_the_agent_is_full(sessions):

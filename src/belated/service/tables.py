@@ -44,6 +44,9 @@ PATIENCE = 5
 """Seconds to connect to a database."""
 STANDSTILL = 20
 """Seconds after which PostgreSQL ends a transaction that does nothing, so its locks."""
+LONGEST = 15 * STANDSTILL
+"""Seconds after which it ends any transaction of the process that learns; of the others, as soon as
+one that does nothing. One that was stopped between the rows of a statement is not idle for it."""
 SHORT = 100
 """Milliseconds for which a process that does not learn waits for a lock before it tries again."""
 SCHEMA = """
@@ -290,6 +293,8 @@ def _locked(path: Path) -> int:
     return lock
 
 
+END_AFTER = "SELECT set_config(name, ?, false) FROM pg_settings WHERE name = 'transaction_timeout'"
+"""How to limit the time of transactions, from PostgreSQL 17 on; earlier ones ignore it."""
 LOCK = "hashtextextended('belated learner ' || CAST(? AS TEXT), 0)"
 """The number of the advisory lock of a learner, in PostgreSQL."""
 
@@ -354,7 +359,9 @@ class PostgresTables(Tables):
             if not self._joins:
                 raise self.taken
             self.all(f"SET lock_timeout = {SHORT}")
+            self.all(END_AFTER, f"{STANDSTILL}s")
             return
+        self.all(END_AFTER, f"{LONGEST}s")
         self.all(
             "INSERT INTO drivers VALUES (?, ?) "
             "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
