@@ -227,7 +227,8 @@ class Learner:
             busy = session.runner.waiting or self._stopping.is_set() or self._due
             idle = not (busy or self._behind)
             jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
-            time.sleep(self._patience)
+            if self._patience:
+                self._stopping.wait(self._patience)
             while len(jobs) < GROUP:
                 jobs.append(self._jobs.get_nowait())
         return [job for job in jobs if job is not None]
