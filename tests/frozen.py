@@ -18,7 +18,6 @@ import polars as pl
 
 import belated as bl
 from belated.onehot import TableSampler
-from belated.service.session import Clock
 from serving import SHOP, InProcess, config
 
 FILE = Path(__file__).parent / "data" / "frozen.json"
@@ -177,7 +176,8 @@ def conversation(directory):
     """
     table = config(Path(directory), learners=[SHOP, MAIL])
     told = []
-    standing = mock.patch.object(Clock, "__call__", return_value=1_000_000.0)
+    clock = "belated.service.session.steady_clock"
+    standing = mock.patch(clock, return_value=lambda: 1_000_000.0)
     with standing, InProcess(table) as client:
         for method, path, body in ASKED:
             sent = {} if body is None else {"json": body}

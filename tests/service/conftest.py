@@ -9,15 +9,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from belated.service.session import Clock
+from belated.service import session
 from limits import FULL
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock of servers in this process; `step` sets it forward by some seconds."""
-    ahead, real = [0.0], Clock.__call__
-    monkeypatch.setattr(Clock, "__call__", lambda self: real(self) + ahead[0])
+    """The clock of servers of this process that start later; `step` sets it forward."""
+    ahead, real = [0.0], session.steady_clock
+
+    def shifted(after):
+        steady = real(after)
+        return lambda: steady() + ahead[0]
+
+    monkeypatch.setattr(session, "steady_clock", shifted)
 
     def step(seconds):
         ahead[0] += seconds

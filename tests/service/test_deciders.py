@@ -302,7 +302,7 @@ def in_turn(session, work):
         return work(session)
 
 
-def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(sessions, clock):
+def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(clock, sessions):
     """The rows were written in time, and nobody has numbered them when the deadline passes."""
     holder, other = sessions
     assert isinstance(holder, Holder)

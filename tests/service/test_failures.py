@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from belated.service.session import Clock
+from belated.service.session import steady_clock
 from belated.service.tables import SQLiteTables, StorageError
 from limits import LIMIT, until
 from serving import (
@@ -258,12 +258,14 @@ def test_a_learner_is_not_opened_on_other_terms(tmp_path):
 
 def test_the_clock_stands_still_rather_than_go_back():
     wall, ticks = [1000.0], [5.0]
-    clock = Clock(0.0, lambda: wall[0], lambda: ticks[0])
+    clock = steady_clock(0.0, lambda: wall[0], lambda: ticks[0])
     assert clock() == 1000.0
     wall[0] = 0.0  # stepped while it runs: not seen
     ticks[0] = 6.0
     assert clock() == 1001.0
-    later = Clock(clock(), lambda: wall[0], lambda: ticks[0])  # started with a clock in the past
+    later = steady_clock(
+        clock(), lambda: wall[0], lambda: ticks[0]
+    )  # started with a clock in the past
     assert later() == 1001.0
     ticks[0] = 8.0
     assert later() == 1003.0

@@ -150,7 +150,7 @@ class Hours:
 def test_what_happened_before_the_deadline_is_in_time(tmp_path, monkeypatch, timed):
     """A nightly batch comes after the deadline, within the grace; events say when they happened."""
     clock = Hours()
-    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: clock)
     learner = {**MAIL, "deadline_seconds": 100.0, "grace": 1000.0}
     table = config(tmp_path, learners=[learner])
 
@@ -190,7 +190,7 @@ def test_what_happened_before_the_deadline_is_in_time(tmp_path, monkeypatch, tim
 
 def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
     clock = Hours()
-    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: clock)
     shop = {
         "name": "shop",
         "problem": {"states": 1, "actions": 2, "horizon": 1},
@@ -227,7 +227,7 @@ def test_a_default_waits_for_what_happened_in_time(tmp_path, monkeypatch):
 
 def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path, monkeypatch):
     clock = Hours()
-    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: clock)
     walk = {
         "name": "walk",
         "problem": {"states": 1, "actions": 2, "horizon": 2},
@@ -269,7 +269,7 @@ def test_while_a_default_waits_only_what_is_new_and_well_formed_is_late(tmp_path
 def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
     """Without a stated grace a nightly batch still counts; with grace = 0 it does not."""
     clock = Hours()
-    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: clock)
     for grace, expected in (({}, "taken"), ({"grace": 0}, "late")):
         learner = {**MAIL, "name": f"mail-{expected}", "deadline_seconds": 100.0, **grace}
         base = f"/v1/learners/{learner['name']}"
@@ -292,7 +292,7 @@ def test_decisions_wait_a_day_for_what_happened_in_time(tmp_path, monkeypatch):
 
 def test_an_empty_batch_tells_the_agent_the_time(tmp_path, monkeypatch):
     clock = Hours()
-    monkeypatch.setattr("belated.service.session.Clock", lambda after: clock)
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: clock)
     table = config(tmp_path, learners=[MAIL])
     library = from_table(table).learners[0].fresh()
     x, start = [1.0, 0.0], clock.now

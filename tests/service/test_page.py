@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from belated.service import page
-from belated.service.session import Clock
 from belated.service.tokens import new
 from browsing import Browser, needs_browser
 from limits import LIMIT, until
@@ -55,7 +54,7 @@ MANY = {"days": 1, "hours": 24, "minutes": 1440, "seconds": 86400}
 def clock(monkeypatch):
     """A stopped clock: a list that holds its time."""
     at = [20_000 * DAY]
-    monkeypatch.setattr(Clock, "__call__", lambda self: at[0])
+    monkeypatch.setattr("belated.service.session.steady_clock", lambda after: lambda: at[0])
     return at
 
 

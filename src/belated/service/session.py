@@ -86,26 +86,20 @@ WHERE learner = ? AND number = ?
 """How an episode is closed, and its outcomes are added up."""
 
 
-class Clock:
+def steady_clock(
+    after: float,
+    wall: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Callable[[], float]:
     """The time in seconds. It never decreases, and ignores steps of the system's clock.
 
     Args:
         after: the latest time in the tables.
         wall: the system's clock, read once.
+        monotonic: a clock without steps.
     """
-
-    def __init__(
-        self,
-        after: float,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._monotonic = monotonic
-        self._base = max(after, wall()) - monotonic()
-
-    def __call__(self) -> float:
-        """The current time."""
-        return self._base + self._monotonic()
+    base = max(after, wall()) - monotonic()
+    return lambda: base + monotonic()
 
 
 class EpisodeState:
@@ -169,7 +163,7 @@ class Session:
         self.name, self.db, self.config = config.name, db, config
         self.runner = self._restored()
         self.now = newest(db, self.name)[1]
-        self.clock = Clock(self.now)
+        self.clock = steady_clock(self.now)
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
         self._seq: Any = self.runner.seq + 1
