@@ -495,6 +495,8 @@ class Service:
         self._holder(headers)
         if b"content-length" in headers and b"transfer-encoding" in headers:
             raise Refusal("a body must have a length or come in chunks, not both", None, None, 400)
+        if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
+            raise self._too_large()
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind != b"application/json" and (kind or method == "POST"):
             raise Refusal("Content-Type must be application/json", outcome=None, status=415)
@@ -519,8 +521,11 @@ class Service:
         """The body of a request; raises `Refusal` as soon as it is too large."""
         body = b"".join([piece async for piece in _pieces(receive, self._most)])
         if len(body) > self._most:
-            raise Refusal(f"a body must have at most {self._most} bytes", None, None, 413)
+            raise self._too_large()
         return body
+
+    def _too_large(self) -> Refusal:
+        return Refusal(f"a body must have at most {self._most} bytes", None, None, 413)
 
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
         found = ((routes, route.fullmatch(scope["path"])) for route, routes in ROUTES.items())

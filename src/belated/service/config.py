@@ -108,6 +108,8 @@ class LearnerConfig:
         level: of decisions, the confidence level of the verdict.
         unit: that of rewards, such as "euros", for people; by default they are called rewards.
         note: a line for the page.
+        timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
+        limit: the deadline and the grace together, after which an episode is closed.
         scale: converts rewards to costs, with the default as a cost.
     """
 
@@ -129,6 +131,9 @@ class LearnerConfig:
     level: float = 0.95
     unit: Text | None = None
     note: Text | None = None
+    timed: bool = field(init=False)
+    deadline: float | None = field(init=False)
+    limit: float | None = field(init=False)
     scale: Scale | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -146,7 +151,7 @@ class LearnerConfig:
         check("agent", self.agent, _registry(self.problem))
         Contest(2, range=self.range, level=self.level)  # which checks both
         self._set_scale()
-        self._check_deadline()
+        self._set_deadline()
 
     def _check_kind(self) -> None:
         """Check that keys for learners of the other kind are left out."""
@@ -169,34 +174,25 @@ class LearnerConfig:
             silent = self.scale.costs("default_reward", self.default_reward)
             checks.fix(self, "default", float(silent))
 
-    def _check_deadline(self) -> None:
-        if self.timed and self.deadline_episodes is not None:
+    def _set_deadline(self) -> None:
+        seconds, timed = self.deadline_seconds, self.deadline_seconds is not None
+        if timed and self.deadline_episodes is not None:
             raise ValueError("deadline_seconds must be left out beside deadline_episodes, got both")
+        deadline, grace = seconds if timed else self.deadline_episodes, self.grace
         for name in ("default", "grace"):
-            if getattr(self, name) is not None and self.deadline is None:
+            if getattr(self, name) is not None and deadline is None:
                 raise ValueError(f"{name} needs a deadline_seconds or deadline_episodes")
-        usual = NIGHT if self.timed and self.decides else None
-        checks.fix(self, "grace", (usual if self.grace is None else self.grace) or None)
-        if self.grace and not self.timed and self.default is not None:
+        if grace is None and timed and self.decides:
+            grace = NIGHT
+        if grace and not timed and self.default is not None:
             raise ValueError(
                 "grace must be left out beside a default: without a clock, what happened in "
                 "time and comes later cannot be told from what is late (see deadline_seconds)"
             )
-
-    @property
-    def timed(self) -> bool:
-        """Whether the deadline is in seconds."""
-        return self.deadline_seconds is not None
-
-    @property
-    def deadline(self) -> float | None:
-        """The deadline in its unit."""
-        return self.deadline_seconds if self.timed else self.deadline_episodes
-
-    @property
-    def limit(self) -> float | None:
-        """The deadline and the grace together, after which an episode is closed."""
-        return None if self.deadline is None else self.deadline + (self.grace or 0.0)
+        limit = None if deadline is None else deadline + (grace or 0.0)
+        known = {"grace": grace or None, "timed": timed, "deadline": deadline, "limit": limit}
+        for name, value in known.items():
+            checks.fix(self, name, value)
 
     @property
     def decides(self) -> bool:
