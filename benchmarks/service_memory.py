@@ -99,10 +99,10 @@ def within(learner: Learner) -> Ask:
     """Ask as a request does once it is read."""
 
     async def ask(path: str, body: dict) -> dict:
-        while learner.waiting > BEHIND:
+        while learner.session.runner.waiting > BEHIND:
             await asyncio.sleep(0.01)
         if path == "episodes":
-            return {"episode": (await learner.ask(lambda s: s.begin(body["key"]), 0))[0]}
+            return {"episode": (await learner.ask(lambda s: s.begin(body["key"]), 0)).episode}
         if path == "decide":
             await learner.ask(lambda s: s.decide(**body), 1)
             return {}

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 CONNECTIONS = 64
+PATIENCE = 600.0
+"""Seconds to wait for a server that becomes ready."""
 UNLIMITED = """
 storage = "data"
 port = 0
@@ -108,11 +110,13 @@ class Connection:
 
 
 async def ready(port: int) -> list[Connection]:
-    while True:
-        try:
-            connections = [await Connection().open(port) for _ in range(CONNECTIONS)]
-            while (await connections[0].ask("GET", "/readyz"))[0] != 200:
+    """Connections to a server, once it is ready; one that has ended is an error."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                connections = [await Connection().open(port) for _ in range(CONNECTIONS)]
+                while (await connections[0].ask("GET", "/readyz"))[0] != 200:
+                    await asyncio.sleep(0.1)
+                return connections
+            except ConnectionError:
                 await asyncio.sleep(0.1)
-            return connections
-        except ConnectionError:
-            await asyncio.sleep(0.1)
