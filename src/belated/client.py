@@ -23,6 +23,7 @@ event loop, so each of them ends in one step.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import io
@@ -36,7 +37,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast, overload
 from urllib.parse import quote
 
 import numpy as np
@@ -57,7 +58,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 UNDELIVERABLE = "undeliverable"
 """The outcome of a record that the server does not even read."""
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-"""The names that learners may have."""
+ADDRESS = "url must start with http:// or https://, then a host, got "
+LEARNER = "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, got "
+TOKEN = re.compile(r"[!-~]+")
+URL = re.compile(r"https?://([^/?#@\s]+@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?(/[^?#\s]*)?", re.I)
 REFUSED = (UNDELIVERABLE, "invalid", "unknown", "conflict")
 """The outcomes of records that no repetition can change."""
 AGAIN = (429, 502, 503, 504)
@@ -74,9 +78,6 @@ CREATE INDEX IF NOT EXISTS waiting ON records (number) WHERE why IS NULL;
 CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY);
 """
 """The tables of a buffer. why: the reason why a record was set aside; NULL of one that waits."""
-ASKED = ("features", "state", "among", "key", "episode", "step")
-"""What a decision may be asked with."""
-
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -132,13 +133,17 @@ class _Connected:
         buffer: str | os.PathLike[str] | None = None,
         transport: Any = None,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"url must start with http:// or https://, got {checks.show(url)}")
-        if not NAME.fullmatch(learner):
-            raise ValueError(
-                "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, "
-                f"got {checks.show(learner)}"
-            )
+        for value, pattern, wrong in (
+            (url, URL, ADDRESS + checks.show(url)),
+            (learner, NAME, LEARNER + checks.show(learner)),
+            (
+                "-" if token is None else token,
+                TOKEN,
+                "token must be ASCII characters without spaces",
+            ),
+        ):
+            if not (isinstance(value, str) and pattern.fullmatch(value)):
+                raise ValueError(wrong)
         self._base = f"{url.rstrip('/')}/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         checks.real("timeout", timeout, 0.0, above=True)
@@ -195,10 +200,17 @@ class _Connected:
             url = str(onward)
         return answer
 
-    async def _told(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The JSON of an answer."""
-        told: dict[str, Any] = (await self._exchange(method, path, body)).json()
-        return told
+    async def _told(
+        self, method: str, path: str, body: Any = None, *needs: str, patience: float | None = None
+    ) -> dict[str, Any]:
+        """The JSON of an answer, which must have these entries."""
+        answer = await self._exchange(method, path, body, patience)
+        with contextlib.suppress(ValueError, AttributeError):
+            told: dict[str, Any] = answer.json()
+            if told.keys() >= set(needs):
+                return told
+        shown = checks.show(answer.text[:80])
+        raise ServiceError(f"the answer is not that of a learner, got {shown}", answer.status_code)
 
     async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
         """Send the records that no other call is sending."""
@@ -223,7 +235,7 @@ class _Connected:
         """The outcomes of a batch; one that is refused as a whole is split."""
         body = f'{{"records": [{", ".join(texts)}]}}'
         try:
-            answer = await self._exchange("POST", "/feedback/batch", body, patience)
+            found = await self._told("POST", "/feedback/batch", body, "outcomes", patience=patience)
         except ServiceError as error:
             if error.status not in NEVER or not texts:
                 raise
@@ -232,8 +244,7 @@ class _Connected:
             half = len(texts) // 2  # too large for this server, or with a bad record
             first = await self._batch(texts[:half], patience)
             return first + await self._batch(texts[half:], patience)
-        found: list[dict[str, Any]] = answer.json()["outcomes"]
-        return found
+        return list(found["outcomes"])
 
 
 async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -242,13 +253,13 @@ async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-class AsyncClient(_Connected):
+class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     """`Client` with `async`: an asynchronous context manager with the same arguments."""
 
     async def begin(self, key: str | None = None) -> int:
         """Begin an episode and return its number; a known key returns the same episode again."""
         given = {"key": uuid.uuid4().hex if key is None else key}
-        return int((await self._told("POST", "/episodes", given))["episode"])
+        return int((await self._told("POST", "/episodes", given, "episode"))["episode"])
 
     @overload
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
@@ -286,7 +297,7 @@ class AsyncClient(_Connected):
         """
         where = {"episode": episode, "step": step, "state": state}
         body = _asked_for({**where, "features": features, "among": among, "key": key})
-        told = await self._told("POST", "/decide", body)
+        told = await self._told("POST", "/decide", body, "action", "probability")
         if episode is None:
             return _decision(told, body["key"])
         return int(told["action"]), float(told["probability"])
@@ -299,15 +310,15 @@ class AsyncClient(_Connected):
         bodies = [_asked_for(one) for one in asked]
         found: list[Any] = []
         for some in _portions(bodies):
-            told = await self._told("POST", "/decide/batch", {"decisions": some})
+            told = await self._told("POST", "/decide/batch", {"decisions": some}, "decisions")
             found += told["decisions"]
         return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
 
     async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
-        answer = await self._exchange("GET", f"/episodes/{int(episode)}/policy?format=npy")
-        policy: Floats = np.load(io.BytesIO(answer.content), allow_pickle=False)
-        return policy
+        number = checks.integer("episode", episode, 0)
+        answer = await self._exchange("GET", f"/episodes/{number}/policy?format=npy")
+        return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
 
     async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
@@ -345,7 +356,7 @@ class AsyncClient(_Connected):
 
     async def forget(self, episode: int) -> dict[str, Any]:
         """Discard an episode."""
-        return await self._told("DELETE", f"/episodes/{int(episode)}")
+        return await self._told("DELETE", f"/episodes/{checks.integer('episode', episode, 0)}")
 
     async def status(self) -> dict[str, Any]:
         """The status of the learner."""
@@ -361,16 +372,14 @@ class AsyncClient(_Connected):
 
     async def retire(self, action: int | str) -> dict[str, Any]:
         """Stop playing an action."""
-        return await self._told("DELETE", f"/actions/{quote(str(action), safe='')}")
+        name = quote(str(action), safe="").replace(".", "%2E")  # ".." would be another address
+        return await self._told("DELETE", f"/actions/{name}")
 
     async def close(self) -> None:
         """Close the connections."""
         await _done(getattr(self._web, "aclose", None) or self._web.close)
         if self._buffer is not None:
             self._buffer.close()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
@@ -392,7 +401,7 @@ def _finished(
     return finished
 
 
-class Client(_Connected):
+class Client(_Connected, contextlib.AbstractContextManager["Client"]):
     """A client without `async`; a context manager.
 
     Args:
@@ -422,9 +431,6 @@ class Client(_Connected):
     retire = _finished(AsyncClient.retire)
     close = _finished(AsyncClient.close)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
@@ -439,21 +445,26 @@ class Buffer:
     def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
         self._lock = threading.Lock()
         self._claimed: set[int] = set()
-        self._db = sqlite3.connect(path, check_same_thread=False)
         try:
+            self._db = sqlite3.connect(path, check_same_thread=False)
             self._open(owner)
-        except (sqlite3.Error, ValueError) as error:
-            self._db.close()
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            self.close()
             raise ValueError(f"buffer {checks.show(str(path))} cannot be used: {error}") from None
 
     def _open(self, owner: str) -> None:
         """Make the tables, and check whose records they have."""
+        self._db.text_factory = functools.partial(str, encoding="utf-8", errors="replace")
         self._db.executescript(TABLES)
         with self._db:
             self._db.execute(
                 "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", (owner,)
             )
-            ((found,),) = self._db.execute("SELECT address FROM owner")
+            ((found, damage),) = self._db.execute(
+                "SELECT address, (SELECT quick_check FROM pragma_quick_check(1)) FROM owner"
+            )
+        if damage != "ok":
+            raise ValueError(f"it is damaged: {' '.join(damage.split())}")
         if found != owner:
             raise ValueError(f"its records belong to {found}, not to {owner}")
 
@@ -489,7 +500,10 @@ class Buffer:
 
     def refused(self) -> list[tuple[dict[str, Any], str]]:
         """The records that were set aside, and why."""
-        statement = "SELECT written, why FROM records WHERE why IS NOT NULL ORDER BY number"
+        statement = (
+            "SELECT CASE WHEN json_valid(written) THEN written ELSE json_object('damaged', written)"
+            " END, why FROM records WHERE why IS NOT NULL ORDER BY number"
+        )
         with self._lock:
             return [(json.loads(written), why) for written, why in self._db.execute(statement)]
 
@@ -499,8 +513,9 @@ class Buffer:
             return int(self._db.execute(statement).fetchone()[0])
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Close the file, if it is open."""
+        with contextlib.suppress(AttributeError):
+            self._db.close()
 
 
 def _portions(items: Sequence[Item]) -> list[Sequence[Item]]:
@@ -518,9 +533,7 @@ def _text(record: Record) -> str:
 
 def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a request for a decision; in a new episode, a key prevents a second one."""
-    for name in given:
-        checks.choice("what a decision is asked with", name, ASKED)
-    body = {name: value for name, value in given.items() if value is not None}
+    body = {name: value for name, value in dict(given).items() if value is not None}
     return body if "episode" in body else {"key": uuid.uuid4().hex, **body}
 
 

@@ -275,3 +275,83 @@ def test_a_batch_without_records_is_sent(tmp_path, buffered):
     ) as shop:
         assert shop.feedback([]) == []
     assert sent == [{"records": []}]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"url": "http://"}, "url must start with http:// or https://, then a host, got 'http://'"),
+        ({"url": "http://x/y?z"}, r"then a host, got 'http://x/y\?z'"),
+        ({"url": "http://x:abc"}, "then a host, got 'http://x:abc'"),
+        ({"url": None}, "then a host, got None"),
+        ({"learner": None}, "learner must be the name of one"),
+        ({"token": "two words"}, "token must be ASCII characters without spaces"),
+        ({"token": 5}, "token must be ASCII characters without spaces"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(given, why):
+    with pytest.raises(ValueError, match=why) as told:
+        Client(**{"url": "http://shop", "learner": "shop", **given})
+    assert "\n" not in str(told.value)
+
+
+def answering(status, content):
+    return httpx.MockTransport(lambda request: httpx.Response(status, content=content))
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b"\xff", b""])
+def test_an_answer_of_something_else_is_a_service_error(tmp_path, content):
+    """A page of a proxy is no answer, and a record in the buffer stays there."""
+    given = {"transport": answering(200, content), "buffer": tmp_path / "b"}
+    with Client("http://shop", "shop", **given) as shop:
+        calls = (shop.begin, shop.decide, lambda: shop.decide_many([{}]))
+        for call in (*calls, lambda: shop.feedback([{"episode": 0, "cost": 0.5}])):
+            with pytest.raises(ServiceError, match="the answer is not that of a learner"):
+                call()
+        assert shop.undelivered == 1
+
+
+def test_episodes_and_actions_are_named_exactly():
+    """1.5 is not episode 1, and the action ".." is not the address above."""
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.raw_path)
+        return httpx.Response(200, json={})
+
+    with Client("http://shop", "shop", transport=httpx.MockTransport(answer)) as shop:
+        for call in (shop.forget, shop.policy):
+            for wrong in (1.5, "1", -1, None, True):
+                with pytest.raises(ValueError, match="episode must be a whole number"):
+                    call(wrong)
+        for action in ("..", "a/b", "0", 0):
+            shop.retire(action)
+    names = (b"%2E%2E", b"a%2Fb", b"0", b"0")
+    assert asked == [b"/v1/learners/shop/actions/" + name for name in names]
+
+
+def test_records_that_a_server_does_not_read_are_outcomes_too():
+    """A record that is too large does not stop those beside it, also without a buffer."""
+
+    def answer(request):
+        if len(request.content) > 200:
+            return httpx.Response(413, json={"why": "too large"})
+        records = json.loads(request.content)["records"]
+        return httpx.Response(200, json={"outcomes": [{"outcome": "taken"} for _ in records]})
+
+    records = [{"episode": 0, "cost": 0.5}, {"episode": 1, "costs": [0.125] * 90}]
+    with Client("http://shop", "shop", transport=httpx.MockTransport(answer)) as shop:
+        told = shop.feedback([*records, records[0]])
+    assert [one["outcome"] for one in told] == ["taken", "undeliverable", "taken"]
+    assert (told[1]["status"], told[1]["why"]) == (413, "too large")
+
+
+def test_values_of_any_depth_are_refused_in_one_sentence():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with (
+        Client("http://shop", "shop", transport=answering(200, b"{}")) as shop,
+        pytest.raises(ValueError, match="a record must have finite numbers, texts and lists only"),
+    ):
+        shop.feedback([{"episode": deep}])

@@ -1,6 +1,7 @@
 """The buffer of the client: no record blocks others, and calls get their own outcomes."""
 
 import asyncio
+import json
 import select
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,48 @@ def test_a_damaged_buffer_and_a_wrong_name_are_one_sentence(shop, tmp_path):
     for name in ("../../healthz?", "", "Shop", "a/b"):
         with pytest.raises(ValueError, match="learner must be the name of one"):
             Client(shop, name)
+
+
+def filled(path, count=60):
+    """A buffer with records that could not be sent."""
+    away = httpx.MockTransport(lambda request: httpx.Response(503))
+    with Client("http://x", "shop", buffer=path, patience=0.0, transport=away) as client:
+        for k in range(count):
+            assert client.feedback([{"episode": k, "text": "x" * 200}]) is None
+
+
+def test_a_buffer_with_a_damaged_page_is_one_sentence(tmp_path):
+    filled(tmp_path / "b")
+    pages = bytearray((tmp_path / "b").read_bytes())
+    pages[4096:8192] = pages[8192:12288]
+    (tmp_path / "b").write_bytes(pages)
+    for path in ("b", "no/such/directory", "."):
+        with pytest.raises(ValueError, match=r"buffer .* cannot be used: ") as told:
+            Client("http://x", "shop", buffer=tmp_path / path)
+        assert "\n" not in str(told.value)
+
+
+def test_a_damaged_record_does_not_block_the_others(tmp_path):
+    """What is no JSON any more is refused by the server, and set aside as it is."""
+    filled(tmp_path / "b", 3)
+    content = (tmp_path / "b").read_bytes()
+    assert content.count(b'{"episode": 1,') == 1
+    (tmp_path / "b").write_bytes(content.replace(b'{"episode": 1,', b'\xff"episode": 1,'))
+
+    def answer(request):
+        try:
+            records = json.loads(request.content)["records"]
+        except ValueError:
+            return httpx.Response(422, json={"why": "no JSON"})
+        return httpx.Response(200, json={"outcomes": [{"outcome": "taken"} for _ in records]})
+
+    transport = httpx.MockTransport(answer)
+    with Client("http://x", "shop", buffer=tmp_path / "b", transport=transport) as client:
+        assert kinds(client.flush()) == ["taken", "undeliverable", "taken"]
+        assert client.undelivered == 0
+        ((record, why),) = client.set_aside
+    assert record["damaged"].startswith('\N{REPLACEMENT CHARACTER}"episode": 1,')
+    assert why == "no JSON"
 
 
 def test_concurrent_calls_get_the_outcomes_of_their_own_records(shop, tmp_path):

@@ -191,3 +191,22 @@ def test_an_evaluation_knows_how_much_can_have_come_by_now(tmp_path, clock):
         told = client.get(f"{BASE}/evaluation").json()
     assert told["policies"][0]["policy"] == "uniform"
     assert told["policies"][0]["value"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_log_of_whole_cost_functions_says_nothing_of_single_outcomes(tmp_path):
+    """Under full information a report is no outcome of the decision."""
+    full = {
+        "name": "full",
+        "problem": {"states": 1, "actions": 2, "horizon": 1},
+        "information": "full",
+    }
+    base = "/v1/learners/full"
+    with InProcess(config(tmp_path, learners=[full])) as client:
+        for _ in range(3):
+            made = client.post(f"{base}/decide", json={}).json()
+            record = {"episode": made["episode"], "costs": [[[0.1, 0.2]]]}
+            assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
+        rows = list(csv.DictReader(io.StringIO(client.get(f"{base}/decisions").text)))
+        told = client.get(f"{base}/evaluation").json()
+    assert [(row["outcome"], row["events"], row["reported"]) for row in rows] == [("", "0", "")] * 3
+    assert [one["value"] for one in told["policies"]] == [None] * 3

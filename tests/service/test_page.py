@@ -235,6 +235,26 @@ def test_every_number_of_the_page_is_that_of_the_api(tmp_path, clock):
         assert browser.complaints == []
 
 
+@pytest.mark.slow
+@needs_browser
+def test_nothing_is_drawn_before_something_has_reported(tmp_path, clock):
+    """One decision without an outcome has no baseline, no axis and no day of 0."""
+    with Listening(config(tmp_path, learners=[MAIL])) as client, Browser(tmp_path) as browser:
+        client.post("/v1/learners/mail/decide", json={"features": {"age": 30}})
+        told = learned(client, "mail")
+        browser.open(f"{client.url}/#mail", SHOWN)
+        paths = check_numbers(browser, told, 10)
+        assert "holdout.mean" not in paths
+        assert (
+            browser.run("document.querySelectorAll('canvas, .tick, .base:not(.key)').length") == 0
+        )
+        client.post("/v1/learners/mail/feedback", json={"episode": 0, "reward": 12.5})
+        told = learned(client, "mail")
+        browser.open(f"{client.url}/#mail", f"{SHOWN} && document.querySelector('canvas') !== null")
+        assert "holdout.mean" in check_numbers(browser, told, 20)
+        assert browser.complaints == []
+
+
 @pytest.mark.long
 @needs_browser
 def test_learners_with_tables_have_a_page(tmp_path, clock):

@@ -22,7 +22,7 @@ def show(value: object) -> str:
     """The value in one short line."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # Python does not print whole numbers of thousands of digits
+    except (ValueError, RecursionError):  # thousands of digits, or of lists in each other
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."
 

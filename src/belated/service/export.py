@@ -73,7 +73,8 @@ def columns(problem: Any) -> dict[str, str]:
 
 STATEMENT = """
 SELECT d.number, e.key, d.at, d.action, d.probability, d.holdout, nullif(d.allowed, 'null'),
-    d.step, d.observation, sum(o.value), count(o.value), min(o.at)
+    d.step, d.observation, sum(o.value), count(o.value),
+    min(CASE WHEN o.value IS NOT NULL THEN o.at END)
 FROM decisions d JOIN episodes e ON e.learner = d.learner AND e.number = d.number
 LEFT JOIN outcomes o ON o.learner = d.learner AND o.number = d.number
     AND o.fact NOT IN ('path', 'end', 'outcome')
@@ -167,8 +168,7 @@ def evaluation(session: Session, seen: Seen, newest: int = NEWEST) -> dict[str, 
     if len(kept) >= 2:
         log, silence = _log(kept, session), silence_of(session, overview)
         for name, row in _policies(problem, overview).items():
-            policy = np.tile(row, (len(log), 1))
-            found = value(log, policy, silence=silence, samples=SAMPLES)
+            found = value(log, np.tile(row, (len(log), 1)), silence=silence, samples=SAMPLES)
             told = {word: getattr(found, word) for word in ("value", "low", "high", "effective")}
             policies.append({"policy": name, **told})
     return {

@@ -340,8 +340,8 @@ def _actions(
             "share": row.plays / played if played else None,
             "recent_share": newest / lately if lately else None,
         }
-        told = {**asdict(row), **(values if row.reports else dict.fromkeys(values)), **shares}
-        found.append({**told, "action": a, "name": row.action})
+        known = values if row.reports else dict.fromkeys(values)
+        found.append({**asdict(row), **known, **shares, "action": a, "name": row.action})
     return found
 
 
@@ -357,11 +357,14 @@ def _days(sums: Sums, overview: Overview, now: float) -> list[dict[str, Any]]:
         if silence is not None:
             age = max(waited - 0.5 * DAY, 0.5 * waited)
             exposed = float(np.interp(age, overview.ages, overview.shares))
-        everybody = _day(day[:3], silence, exposed)
-        held = _day(day[4:7], silence, exposed)
-        date = str(np.datetime64(int(number), "D"))
-        holdout = held if held["decisions"] > 0.0 else None
-        found.append({"day": date, "exposed": exposed, **everybody, "holdout": holdout})
+        found.append(
+            {
+                "day": str(np.datetime64(int(number), "D")),
+                "exposed": exposed,
+                **_day(day[:3], silence, exposed),
+                "holdout": _day(day[4:7], silence, exposed) if day[4] > 0.0 else None,
+            }
+        )
     return found
 
 
@@ -419,11 +422,13 @@ def _warnings(
     waited = 0.0 if counts["oldest"] is None or heard else (now - counts["oldest"]) / DAY
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
-        text = f"{taken:,} records came and no outcome is complete{waits}."
-        yield "not_learned", f"Has not learned: {text}"
+        came = f"{taken:,} records came and no outcome is complete"
+        yield "not_learned", f"Has not learned: {came}{waits}."
     elif waited > SILENT_DAYS:
-        text = f"nothing has reported, and it decides for {waited:.1f} days."
-        yield "not_learned", f"Has not learned: {text}"
+        yield (
+            "not_learned",
+            f"Has not learned: nothing has reported, and it decides for {waited:.1f} days.",
+        )
     silent = (now - counts["heard"]) / DAY if reports else 0.0
     if silent > SILENT_DAYS:
         yield "silent", f"Nothing has reported for {silent:.1f} days."
@@ -432,19 +437,28 @@ def _warnings(
     for row in rows:
         expected = rate * (row.exposed or row.plays)
         if not row.reports and expected >= EXPECTED:
-            text = f"{row.plays:,} plays, about {expected:.0f} reports were to be expected."
-            yield "never_reports", f"{row.action} never reports: {text}"
+            yield (
+                "never_reports",
+                f"{row.action} never reports: {row.plays:,} plays, about {expected:.0f} reports "
+                "were to be expected.",
+            )
     for name, plays in seen[2].items():
         if name.startswith(UNLISTED):
-            text = f"No value of {name.removeprefix(UNLISTED)} was a listed one, in "
-            yield "unlisted", f"{text}{plays:,.0f} decisions: compare the list with what is sent."
+            yield (
+                "unlisted",
+                f"No value of {name.removeprefix(UNLISTED)} was a listed one, in {plays:,.0f} "
+                "decisions: compare the list with what is sent.",
+            )
     known = sum(since[kind] for kind in ("taken", "duplicate", "late", "conflict"))
     unknown, differing = since["unknown"], session.runner.differing
     if unknown > UNKNOWN_SHARE * (known + unknown):
         yield "unknown", f"{unknown:,} records were of decisions that are not known."
     if differing:
-        text = "came out otherwise when the log was read again: another machine or other versions."
-        yield "differing", f"{differing:,} decisions {text}"
+        yield (
+            "differing",
+            f"{differing:,} decisions came out otherwise when the log was read again: another "
+            "machine or other versions.",
+        )
 
 
 RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
@@ -505,7 +519,6 @@ async def metrics(learners: Iterable[Learner]) -> bytes:
             found = await asyncio.to_thread(_measured, learner.opened(), seen)
         for name, value in found.items():
             for label, number in value.items() if isinstance(value, dict) else [("", value)]:
-                places = [learner.name, label] if label else [learner.name]
-                families[name].add_metric(places, float(number))
+                families[name].add_metric(filter(None, [learner.name, label]), float(number))
     collected: Any = SimpleNamespace(collect=families.values)
     return generate_latest(collected)
