@@ -61,7 +61,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 ADDRESS = "url must start with http:// or https://, then a host, got "
 LEARNER = "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, got "
 TOKEN = re.compile(r"[!-~]+")
-URL = re.compile(r"https?://([^/?#@\s]+@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?(/[^?#\s]*)?", re.I)
+URL = re.compile(r"https?://([^/?#@\s]+@)?([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
 REFUSED = (UNDELIVERABLE, "invalid", "unknown", "conflict")
 """The outcomes of records that no repetition can change."""
 AGAIN = (429, 502, 503, 504)

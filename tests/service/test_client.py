@@ -284,6 +284,7 @@ def test_a_batch_without_records_is_sent(tmp_path, buffered):
         ({"url": "http://x/y?z"}, r"then a host, got 'http://x/y\?z'"),
         ({"url": "http://x:abc"}, "then a host, got 'http://x:abc'"),
         ({"url": None}, "then a host, got None"),
+        ({"url": "HTTPS://x"}, "then a host, got 'HTTPS://x'"),  # or the token might go on without
         ({"learner": None}, "learner must be the name of one"),
         ({"token": "two words"}, "token must be ASCII characters without spaces"),
         ({"token": 5}, "token must be ASCII characters without spaces"),

@@ -203,6 +203,22 @@ def test_threads_get_the_outcomes_of_their_own_records(shop, tmp_path):
     assert {kind for one in told for kind in kinds(one)} == {"taken"}
 
 
+def test_two_clients_share_a_buffer(shop, tmp_path):
+    """Each hears of its own records; what both have sent is counted once."""
+    numbers = begun(shop, 40)
+    clients = [Client(shop, "shop", buffer=tmp_path / "b", **PATIENT) for _ in range(2)]
+
+    def report(place, number):
+        return clients[place].feedback([{"episode": number, "costs": [0.5]}])
+
+    with clients[0], clients[1], ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(report, [0, 1] * 20, numbers))
+        assert clients[0].undelivered == clients[1].undelivered == 0
+        assert clients[0].set_aside == []
+    assert [one["episode"] for (one,) in told] == numbers
+    assert {one["outcome"] for (one,) in told} <= {"taken", "duplicate"}
+
+
 def test_what_was_left_in_the_buffer_is_not_an_outcome_of_the_next_call(shop, tmp_path):
     first, second = begun(shop, 2)
 
