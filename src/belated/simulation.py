@@ -30,7 +30,7 @@ from belated.core.delays import (
 from belated.core.inbox import Inbox
 from belated.core.score import score, verdict
 from belated.linear.reward import Reward
-from belated.linear.world import DecisionWorld
+from belated.linear.worlds import DecisionWorld
 from belated.tabular.costs import expected
 from belated.tabular.kernels import planning
 from belated.tabular.planning import best_policy, occupancy

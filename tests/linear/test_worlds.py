@@ -9,7 +9,7 @@ import belated as bl
 from belated.core.contract import Decision
 from belated.linear.choice import Choice
 from belated.linear.reward import Reward
-from belated.linear.world import DecisionWorld, Visits
+from belated.linear.worlds import DecisionWorld, Visits
 
 WORLDS = {
     "conversions": bl.environments.conversions,

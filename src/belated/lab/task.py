@@ -37,7 +37,7 @@ from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import NEVER, DelayModel, OutcomeDependentDelay, is_oblivious, of_episodes
 from belated.lab.spec import Experiment, Learner, Scene, Task
-from belated.linear.world import DecisionWorld
+from belated.linear.worlds import DecisionWorld
 from belated.simulation import Run, delays_in, simulate
 from belated.tabular.policies import cost_function
 from belated.tabular.world import World
