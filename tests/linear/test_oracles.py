@@ -13,7 +13,7 @@ import belated as bl
 from belated.core import saving
 from belated.linear import fit
 from belated.linear.model import Model, choose
-from belated.linear.world import DecisionWorld
+from belated.linear.worlds import DecisionWorld
 from linear.playing import play, world
 from linear.test_parts import plain_shares
 
@@ -25,18 +25,19 @@ def again(agent):
 
 def weigh(agent):
     """The decisions of the log as a fit takes them."""
-    return agent._weigh(slice(agent._rows.count), agent._past)
+    return agent._weigh()
 
 
 def summed(agent):
     """The sums of a fit."""
-    return agent._sums(weigh(agent), agent._past)
+    return agent._sums(weigh(agent))
 
 
 def known(agent):
     """What a fit says now, with the constant of all models in every weight, (M, p)."""
     sums = summed(agent)
-    return agent._summed_up(sums, *agent._regressed(sums))
+    fitted, _, variance = fit.regressed(sums, agent._prior)
+    return agent._summed_up(sums, fitted, variance)
 
 
 def run(agent, T, rates, seed=0, late=lambda rng: 0, value=1.0, x=None):

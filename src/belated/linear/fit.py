@@ -16,27 +16,31 @@ and P = D, a diagonal: the mean square of each feature, times the mean number of
 not 0, times the deviation of an outcome over its mean if silence has a meaning, so that rare
 outcomes have small effects.
 
-**Change** (`evidence`). For starts j at geometric ages, the hypothesis of a change at j gives the
-decisions from j on weights theta_i + delta_i, delta_i ~ N(0, s^2 D^-1): a regression with the
-features (x, x 1[k >= j]), whose marginal likelihood is known in closed form. The change has a prior
-probability of 3 %, divided equally among the starts. If a change is more probable than not, the
-log begins at its median start, with the prior T = theta_i before it and P^-1 = V_i^-1 + D^-1: what
-was known is still the best guess, and what the decisions since then do not say remains as it was.
-The constant of all models is then fixed where every model has its own: it would move them all.
-With more than 8 features the test asks for a change of the predictions alone: of one factor and
-one constant per model. Each prediction is made without the outcome that it predicts: otherwise old
-decisions would be predicted better than young ones, which have hardly reported.
+**Change** (`evidence`). For starts j at geometric ages, the hypothesis of a change at j lets each
+model's predictions q_k from j on differ by a factor and a constant of their own:
+
+    r_k = F_k (q_k + (a_i + a'_i 1[k >= j]) (q_k - mu) + b_i + b'_i 1[k >= j]) + noise
+
+All have normal priors, as wide as those of the weights, and without a change a' = b' = 0, so that
+marginal likelihoods are known in closed form. Each prediction is made without the outcome that it
+predicts: otherwise old decisions would be predicted better than young ones, which have hardly
+reported. The change has a prior probability of 3 %, divided equally among the starts. If a change
+is more probable than not, the log begins at its median start, with the prior T = theta_i before it
+and P^-1 = V_i^-1 + D^-1: what was known is still the best guess, and what the decisions since then
+do not say remains as it was. The constant of all models is then fixed where every model has its
+own: it would move them all.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import lapack
 
-from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
+from belated.core.arrays import Bools, Floats, Indices, frozen
 from belated.core.compiled import njit
 from belated.core.tree import Entries
 from belated.linear.exposure import Delays
@@ -55,10 +59,6 @@ NEWEST = 24
 """The age of the newest possible change, in decisions."""
 EXPOSED = 0.4
 """The mean exposure of the decisions since a possible change from which it is tested."""
-WIDE = 8
-"""The number of features above which the test asks for a change of the predictions."""
-BATCHED = 2**18
-"""The number of entries of the matrices that are solved at once."""
 FIXED = 1e15
 """The weight of a constant that is not fitted."""
 TINY = 1e-300
@@ -80,7 +80,6 @@ class Weighed(NamedTuple):
         raw: r, not clipped.
         hits: whether it has reported.
         delays, ages: of the first report and of the decision, in units.
-        numbers: those of the decisions.
     """
 
     x: Floats
@@ -94,9 +93,8 @@ class Weighed(NamedTuple):
     hits: Bools
     delays: Floats
     ages: Floats
-    numbers: Ints
 
-    def rows(self, here: slice | Bools) -> Weighed:
+    def rows(self, here: slice) -> Weighed:
         """Some of the decisions."""
         parts: Any = (part[here] for part in self)
         return Weighed(*parts)
@@ -114,6 +112,8 @@ class Sums(Delays):
         plays, hits, exposed: (M,) decisions, reports, and the sum of the exposures.
         raw: (M, 2) the sum of outcomes and of their squares, not clipped.
         level: (2,) the same over all models, clipped.
+        rare: whether silence has a meaning, so that rare outcomes have small effects.
+        p: the number of weights of a model.
     """
 
     gram: Annotated[Floats, Entries("models d d")]
@@ -127,22 +127,23 @@ class Sums(Delays):
     raw: Annotated[Floats, Entries("models 2")]
     level: Annotated[Floats, Entries("2")]
 
-    def __init__(self, models: int, d: int) -> None:
+    def __init__(self, models: int, d: int, p: int, *, rare: bool) -> None:
         super().__init__(models)
+        self.rare, self.p = rare, p
         self.gram, self.asked = np.zeros((models, d, d)), np.zeros((models, d, d))
         self.moment, self.square = np.zeros((models, d)), np.zeros(1)
         self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((models, 2)), np.zeros(2)
         self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
 
     def take(self, log: Weighed, first: int) -> None:
-        """Add decisions; first: the number of the first of them in the regression."""
-        fitted, count = log.rows(slice(np.searchsorted(log.numbers, first), None)), len(self.plays)
+        """Add decisions; first: the place of the first of them in the regression."""
+        fitted, count = log.rows(slice(first, None)), len(self.plays)
         models, raw, outcome = log.models[log.hits], log.raw[log.hits], log.outcome[log.hits]
         self.add(models, log.delays[log.hits], log.ages[log.hits])
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
         squares = np.einsum("ku,ku->u", log.x, log.x)  # the features of those without a model are 0
-        self.features[:, :-1] += np.count_nonzero(log.x, axis=0), squares, log.x.sum(axis=0)
+        self.features[:, :-1] += (log.x != 0.0).sum(axis=0), squares, log.x.sum(axis=0)
         acted = log.models >= 0
         self.features[:, -1] += acted.sum()
         self.plays += np.bincount(log.models[acted], minlength=count)
@@ -157,6 +158,38 @@ class Sums(Delays):
         for part in (self.gram, self.moment, self.asked, self.square):
             part[:] = 0.0
 
+    @property
+    def nonzero(self) -> float:
+        """The mean number of features that are not 0."""
+        return max(float(self.features[0, : self.p].sum() / max(self.plays.sum(), 1.0)), 1.0)
+
+    @property
+    def outcome(self) -> tuple[float, float]:
+        """The mean outcome and its variance."""
+        mass = max(float(self.exposed.sum()), 1e-9)
+        mean, second = (float(part) / mass for part in self.level)
+        return mean, max(second - mean * mean, 1e-12 * second + TINY)
+
+    @property
+    def ridge(self) -> float:
+        """The precision of the effect of a feature whose mean square is 1."""
+        mean, spread = self.outcome
+        factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if self.rare else 1.0
+        return self.nonzero * factor
+
+    @property
+    def jump(self) -> Floats:
+        """D, (p,): the ridge times the mean square of each feature where it is not 0."""
+        nonzero, squares = self.features[:2, : self.p]
+        means = np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE)
+        return self.ridge * np.where(nonzero, means, 1.0)
+
+    def fresh(self) -> Belief:
+        """The prior before any change."""
+        M = len(self.plays)
+        precision = np.tile(np.diag(self.jump), (M, 1, 1))
+        return Belief(np.zeros((M, self.p)), precision, self.outcome[0], PSEUDO)
+
 
 Counts = TypeVar("Counts", bound=Delays)
 
@@ -164,8 +197,9 @@ Counts = TypeVar("Counts", bound=Delays)
 def copied(counts: Delays, fresh: Counts) -> Counts:
     """Fresh counts, with what others have counted; fresh ones may have more models."""
     for name, value in vars(fresh).items():
-        before = getattr(counts, name)
-        value[tuple(map(slice, before.shape))] = before
+        if isinstance(value, np.ndarray):
+            before = getattr(counts, name)
+            value[tuple(map(slice, before.shape))] = before
     return fresh
 
 
@@ -192,14 +226,13 @@ class Belief(NamedTuple):
         return Belief(theta, precision, self.constant, self.weight)
 
 
-def weigh(
-    rows: Rows, at: slice | Ints, past: Delays, known: Known | None, *, shown: bool = False
-) -> Weighed:
-    """Decisions of the log; past: delays of those that have left it; known: the last fit.
+def weigh(rows: Rows, past: Delays, known: Known | None, *, shown: bool = False) -> Weighed:
+    """The decisions of the log; past: delays of those that have left it; known: the last fit.
 
     Where every outcome reports, F is 1 after the report, and 0 before. Shown to people, no amount
     is clipped, and all weights are 1.
     """
+    at = slice(rows.count)
     x, models, raw, hits = rows.x[at], rows.model[at], rows.outcome[at], rows.hits(at)
     unit = rows.unit
     ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
@@ -216,7 +249,7 @@ def weigh(
         mass = exposed = hits.astype(np.float64)
         pending = (rows.awaited(at) & ~hits).astype(np.float64)
     parts = mass, weight * outcome, pending, outcome, exposed, raw, hits, delays, ages
-    return Weighed(x, models, *parts, rows.base + np.arange(rows.count)[at])
+    return Weighed(x, models, *parts)
 
 
 def weights(
@@ -296,67 +329,47 @@ def clipped(outcomes: Floats) -> float:
     return float(tau[solves[0]]) if len(solves) else float(sizes.max(initial=0.0)) or math.inf
 
 
-def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Any]:
-    """The regression of p features, the first p rows of gram; the last row is the constant 1.
+def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Floats]:
+    """The regression of p features, the first p rows of gram, and the inverses of V.
+
+    The last row of gram is the constant 1; only lower triangles are read.
 
     V = G + P, c = h - m f + P T, left = pseudo + sum N - sum f'V^-1 f,
-    mu = (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - mu f), and
-    gain = sum(c'V^-1 c - T'P T) + mu^2 left + 2 m sum R - m^2 sum N,
-    the part of the evidence that depends on the outcomes. More axes before those of the models
-    are as many regressions.
+    mu = m + (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - (mu - m) f)
     """
     T, P, m, pseudo = prior
-    p = T.shape[-1]
-    f, N, R = gram[..., :p, -1], gram[..., -1, -1], moment[..., -1]
-    V, PT = gram[..., :p, :p] + P, (P @ T[..., None])[..., 0]
-    c = moment[..., :p] - m * f + PT
-    even, size = balanced(V)
-    solved = np.linalg.solve(even, np.stack([c, f], axis=-1) / size[..., None])
-    vc, vf = np.moveaxis(solved / size[..., None], -1, 0)
-    models = (-2, -1)
-    left = pseudo + N.sum(axis=-1) - (f * vf).sum(axis=models)
-    mu = ((R - m * N).sum(axis=-1) - (f * vc).sum(axis=models)) / left
-    gain = (c * vc - T * PT).sum(axis=models) + mu * mu * left
-    gain += 2.0 * m * R.sum(axis=-1) - m * m * N.sum(axis=-1)
-    return Belief(vc - mu[..., None, None] * vf, V, m + mu, left), gain
+    p = T.shape[1]
+    f, N, R = gram[:, -1, :p], gram[:, -1, -1], moment[:, -1]
+    V = gram[:, :p, :p] + P
+    C = inverse(V)
+    c = moment[:, :p] - m * f + times(P, T)
+    vc, vf = times(C, c), times(C, f)
+    left = pseudo + float(N.sum() - (f * vf).sum())
+    mu = float((R - m * N).sum() - (f * vc).sum()) / left
+    return Belief(vc - mu * vf, V, m + mu, left), C
 
 
-def balanced(V: Floats) -> tuple[Floats, Floats]:
-    """Matrices whose diagonal is 1, and what their rows and columns were divided by."""
-    size = np.sqrt(np.diagonal(V, axis1=-2, axis2=-1))
-    return V / size[..., None] / size[..., None, :], size
+def times(matrices: Floats, vectors: Floats) -> Floats:
+    """The product of each matrix and its vector."""
+    product: Floats = (matrices @ vectors[..., None])[..., 0]
+    return product
 
 
-def volume(belief: Belief) -> Any:
-    """The log determinant of all precisions."""
-    even, size = balanced(belief.precision)
-    logs = np.linalg.slogdet(even)[1] + 2.0 * np.log(size).sum(axis=-1)
-    return logs.sum(axis=-1) + np.log(belief.weight)
-
-
-def regressed(sums: Sums, level: Level) -> tuple[Belief, float]:
-    """The regression, and s^2 = (rss + 2 spread) / (mass + 2)."""
-    gram = mirrored(sums.gram)
-    fitted, _ = regress(gram, sums.moment, level.prior)
-    left = residual(gram, sums.moment, float(sums.square[0]), fitted)
-    mass = float(gram[:, -1, -1].sum())
-    return fitted, (left + 2.0 * level.spread) / (mass + 2.0)
-
-
-def log_evidence(gram: Floats, moment: Floats, prior: Belief, variance: float) -> Any:
-    """Twice the log of the marginal likelihood, up to what all regressions have in common."""
-    fitted, gain = regress(gram, moment, prior)
-    return gain / variance - volume(fitted) + volume(prior)
+def regressed(sums: Sums, prior: Belief | None) -> tuple[Belief, Floats, float]:
+    """The regression and s^2 = (rss + 2 spread) / (mass + 2); prior: that after a change."""
+    fitted, covariance = regress(sums.gram, sums.moment, prior or sums.fresh())
+    left = residual(sums.gram, sums.moment, float(sums.square[0]), fitted)
+    mass = float(sums.gram[:, -1, -1].sum())
+    return fitted, covariance, (left + 2.0 * sums.outcome[1]) / (mass + 2.0)
 
 
 def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> float:
     """The weighted sum of squared residuals of a regression."""
-    M, d = moment.shape
-    beta = np.zeros((M, d))
+    beta = np.zeros_like(moment)
     beta[:, : fitted.theta.shape[1]] = fitted.theta
     beta[:, -1] += fitted.constant
-    form = float(np.vdot(beta, (gram @ beta[..., None])[..., 0]))
-    return max(square - 2.0 * float((beta * moment).sum()) + form, 0.0)
+    squares = sum(form(G, b) for G, b in zip(gram, beta, strict=True))
+    return max(square - 2.0 * float((beta * moment).sum()) + squares, 0.0)
 
 
 def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
@@ -376,109 +389,80 @@ def starts(n: int) -> list[int]:
     return found[::-1]
 
 
-class Level(NamedTuple):
-    """The scale of features and outcomes, and what was known before.
-
-    Attributes:
-        ridge: the mean number of features that are not 0; more if outcomes are rare.
-        jump: (p,) D: the ridge times the mean square of each feature of a model.
-        spread: the variance of the outcomes.
-        nonzero: the mean number of features that are not 0.
-        prior: of the regression.
-    """
-
-    ridge: float
-    jump: Floats
-    spread: float
-    nonzero: float
-    prior: Belief
-
-
-def level_of(sums: Sums, p: int, prior: Belief | None, *, rare: bool) -> Level:
-    """The scales; prior: that after a change; rare: whether silence has a meaning."""
-    nonzero, squares = sums.features[:2, :p]
-    square = np.where(nonzero, np.maximum(squares / np.maximum(nonzero, 1.0), LEAST_SQUARE), 1.0)
-    count = max(float(nonzero.sum() / max(sums.plays.sum(), 1.0)), 1.0)
-    mass = max(float(sums.exposed.sum()), 1e-9)
-    mean, second = (float(part) / mass for part in sums.level)
-    spread = max(second - mean * mean, 1e-12 * second + TINY)
-    factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if rare else 1.0
-    jump = count * factor * square
-    if prior is None:
-        M = len(sums.plays)
-        prior = Belief(np.zeros((M, p)), np.tile(np.diag(jump), (M, 1, 1)), mean, PSEUDO)
-    return Level(count * factor, jump, spread, count, prior)
-
-
-def inverse(precision: Floats) -> Floats:
-    """The inverses of symmetric matrices, by Cholesky."""
-    lower = np.empty_like(precision)
-    for i, V in enumerate(precision):
+def inverse(lower: Floats) -> Floats:
+    """The inverses of symmetric matrices, whose lower triangles are given."""
+    found = np.empty_like(lower)
+    for i, V in enumerate(lower):
         root, failed = lapack.dpotrf(V, lower=1)
-        lower[i] = np.tril(np.linalg.inv(V)) if failed else lapack.dpotri(root, lower=1)[0]
-    return mirrored(lower)
+        found[i] = lapack.dpotri(root, lower=1)[0]  # its upper triangle stays 0
+        if failed:
+            found[i] = np.tril(np.linalg.inv(mirrored(np.tril(V))))
+    return mirrored(found)
 
 
-def evidence(
-    log: Weighed, past: Sums, level: Level, fitted: Belief, variance: float
-) -> tuple[float, int]:
+def evidence(log: Weighed, sums: Sums, fitted: Belief, covariance: Floats) -> tuple[float, int]:
     """The probability of a change in a log, and its median start.
 
     Args:
         log: the decisions.
-        past: the sums over decisions before them.
-        level: the scales, and the prior.
+        sums: those of all decisions.
         fitted: the regression without a change.
-        variance: s^2.
+        covariance: of its weights, in units of s^2.
     """
-    at = starts(len(log.x))
+    at, M = starts(len(log.x)), len(fitted.theta)
     if not at:
         return 0.0, 0
     said = predictions(log.x, log.models, fitted.theta, fitted.constant)
     tails = 0.5 * _tails(log, said)
-    M, p = fitted.theta.shape
-    prior, jump = level.prior, np.tile(level.jump, (M, 1))
-    if p > WIDE:
-        left, squares = _left_out(log, said, inverse(fitted.precision))
-        variance = float(squares.sum() + 2.0 * level.spread) / (float(log.mass.sum()) + 2.0)
-        log = left._replace(x=left.x - fitted.constant)
-        slope = np.maximum((level.jump * fitted.theta**2).sum(axis=1), TINY)
-        jump = np.stack([slope, np.full(M, level.ridge)], axis=1)
-        flat = np.tile([1.0, 0.0], (M, 1))
-        prior = Belief(flat, jump[:, :, None] * np.eye(2), fitted.constant, FIXED)
-    grams, moments = _from_each(log, [0, *at, len(log.x)], M)
-    if p <= WIDE:
-        grams[0] += mirrored(past.gram)
-        moments[0] += past.moment
+    said, mass, total = _left_out(log, said, covariance)
+    squares = total * (log.outcome - 2.0 * said) + mass * said * said
+    variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (float(log.mass.sum()) + 2.0)
+    slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), TINY)
+    prior = np.stack([slope, np.full(M, sums.ridge)], axis=1)
+    z, residual = (said - fitted.constant)[:, None], total - mass * said
+    grams, moments = np.zeros((len(at) + 1, M, 2, 2)), np.zeros((len(at) + 1, M, 2))
+    for place, ends in enumerate(pairwise([0, *at, len(said)])):
+        of, rows = slice(*ends), (grams[place], moments[place], grams[place])
+        accumulate(z[of], log.models[of], mass[of], residual[of], np.zeros(len(z[of])), *rows)
+    grams, moments = (np.cumsum(part[::-1], axis=0)[::-1] for part in (mirrored(grams), moments))
     plain = log_evidence(grams[0], moments[0], prior, variance)
+    late, later = grams[1:], moments[1:]
+    both, sides = np.tile(late, (2, 2)), np.tile(later, 2)
+    both[..., :2, :2], sides[..., :2] = grams[0], moments[0]
+    gained = log_evidence(both, sides, np.tile(prior, 2), variance) - plain
     counted = np.concatenate([[0.0], np.cumsum(log.exposed)])
-    ages = len(log.x) - np.array(at)
-    ready = np.flatnonzero(counted[-1] - counted[at] >= EXPOSED * ages)
-    logs = np.full(len(at), -math.inf)
-    many = max(1, BATCHED // (4 * jump.size * jump.shape[1]))  # regressions at once
-    for part in np.split(ready, range(many, len(ready), many)):
-        changed = _doubled(grams[0], moments[0], grams[part + 1], moments[part + 1], prior, jump)
-        gained = log_evidence(*changed, variance) - plain
-        logs[part] = tails * gained + math.log(CHANGE / len(at))
+    ready = counted[-1] - counted[at] >= EXPOSED * (len(said) - np.array(at))
+    logs = np.where(ready, tails * gained + math.log(CHANGE / len(at)), -math.inf)
     top = max(0.0, float(logs.max()))
     weights = np.exp(logs - top)
-    total = float(weights.sum())
-    median = int(np.searchsorted(np.cumsum(weights), 0.5 * total))
-    return total / (total + math.exp(-top)), at[min(median, len(at) - 1)]
+    any_start = float(weights.sum())
+    median = int(np.searchsorted(np.cumsum(weights), 0.5 * any_start))
+    return any_start / (any_start + math.exp(-top)), at[min(median, len(at) - 1)]
 
 
-def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Weighed, Floats]:
-    """The log with predictions in place of features, and their squared residuals.
+def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -> Any:
+    """Twice the log of the marginal likelihood of residuals, up to what all hypotheses share.
 
-    The prediction of a decision is that of the regression without its own outcome, like that of a
-    decision whose outcome is still to come; 1 - w F z'V^-1 z is the weight of its residual.
+    gram: (..., M, q, q), moment: (..., M, q), prior: precisions (M, q); summed over M.
+    """
+    V = gram + prior[..., None] * np.eye(prior.shape[1])
+    size = np.sqrt(np.diagonal(V, axis1=-2, axis2=-1))  # rows may differ by many powers of ten
+    even, scaled = V / size[..., None] / size[..., None, :], moment / size
+    gain = (scaled * np.linalg.solve(even, scaled[..., None])[..., 0]).sum(axis=-1) / variance
+    volume = np.linalg.slogdet(even)[1] + (2.0 * np.log(size) - np.log(prior)).sum(axis=-1)
+    return (gain - volume).sum(axis=-1)
+
+
+def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:
+    """Predictions without the outcome that they predict, and the masses and totals for these.
+
+    Each is that of the regression without the decision, like that of a decision whose outcome is
+    still to come; 1 - w F z'V^-1 z is the weight of its residual.
     """
     spread = spreads(log.x, log.models, covariance)
     weight = 1.0 - log.mass * spread
     said = said - spread * (log.total - log.mass * said) / weight
-    mass, total = log.mass * weight, log.total * weight
-    squares = total * (log.outcome - 2.0 * said) + mass * said * said
-    return log._replace(x=said[:, None], mass=mass, total=total), squares
+    return said, log.mass * weight, log.total * weight
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -501,39 +485,6 @@ def spreads(x: Floats, models: Indices, covariance: Floats) -> Floats:
         z[: x.shape[1]] = x[k]
         out[k] = form(covariance[max(models[k], 0)], z)
     return out
-
-
-def _from_each(log: Weighed, bounds: list[int], models: int) -> tuple[Floats, Floats]:
-    """Grams and moments of the decisions from each bound on, but for the last."""
-    d, H = log.x.shape[1] + 1, len(bounds) - 1
-    grams, moments = np.zeros((H, models, d, d)), np.zeros((H, models, d))
-    unused = np.zeros((models, d, d))
-    for place in range(H):
-        x, of, mass, total, *_ = log.rows(slice(bounds[place], bounds[place + 1]))
-        accumulate(x, of, mass, total, np.zeros(len(x)), grams[place], moments[place], unused)
-    grams, moments = (np.cumsum(part[::-1], axis=0)[::-1] for part in (grams, moments))
-    return mirrored(grams), moments
-
-
-def _doubled(
-    gram: Floats, moment: Floats, late: Floats, later: Floats, prior: Belief, jump: Floats
-) -> tuple[Floats, Floats, Belief]:
-    """Sums and prior of regressions with the features (x, x 1[k >= j]).
-
-    gram, moment: of all decisions. late, later: the same of those from each j on, (n, M, ...).
-    """
-    (M, p), n = prior.theta.shape, len(late)
-    G, h = np.zeros((n, M, 2 * p + 1, 2 * p + 1)), np.zeros((n, M, 2 * p + 1))
-    G[..., :p, :p], G[..., -1, -1] = gram[:, :p, :p], gram[:, -1, -1]
-    G[..., :p, -1], G[..., p:-1, -1] = gram[:, :p, -1], late[..., :p, -1]
-    for rows, columns in ((0, p), (p, 0), (p, p)):
-        G[..., rows : rows + p, columns : columns + p] = late[..., :p, :p]
-    h[..., :p], h[..., p:-1], h[..., -1] = moment[:, :p], later[..., :p], moment[:, -1]
-    precision = np.zeros((M, 2 * p, 2 * p))
-    precision[:, :p, :p] = prior.precision
-    precision[:, range(p, 2 * p), range(p, 2 * p)] = jump
-    theta = np.concatenate([prior.theta, np.zeros((M, p))], axis=1)
-    return G, h, prior._replace(theta=theta, precision=precision)
 
 
 def _tails(log: Weighed, said: Floats) -> float:

@@ -99,8 +99,10 @@ def propensities(actions: Ints, x: Floats) -> Floats:
     from scipy.special import logsumexp  # noqa: PLC0415
 
     n, A = len(actions), int(actions.max(initial=0)) + 1
-    scale = np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0) if n else 1.0
-    X = np.column_stack([(x - x.mean(axis=0)) / scale if n else x, np.ones(n)])
+    if not n:
+        return np.zeros(0)
+    scale = np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0)
+    X = np.column_stack([(x - x.mean(axis=0)) / scale, np.ones(n)])
     chosen = np.eye(A)[actions]
 
     def loss(flat: Floats) -> tuple[float, Floats]:
@@ -113,10 +115,8 @@ def propensities(actions: Ints, x: Floats) -> Floats:
         return value, slope.ravel()
 
     start = np.zeros((A, X.shape[1]))
-    start[:, -1] = np.log(np.maximum(chosen.mean(axis=0), 1e-12)) if n else 0.0
-    best = start
-    if x.shape[1]:
-        best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(A, -1)
+    start[:, -1] = np.log(np.maximum(chosen.mean(axis=0), 1e-12))
+    best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(A, -1)
     logits = X @ best.T
     return frozen(np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(n), actions])
 
@@ -127,9 +127,8 @@ def _listed(value: Any) -> Any:
         return value.to_numpy()
     if hasattr(value, "to_list"):
         value = value.to_list()
-    if not isinstance(value, list | tuple | np.ndarray):
-        return value
-    if not any(isinstance(each, datetime | np.datetime64) for each in value):
+    several = value if isinstance(value, list | tuple | np.ndarray) else ()
+    if not any(isinstance(each, datetime | np.datetime64) for each in several):
         return value
     moments = [each.replace(tzinfo=None) if isinstance(each, datetime) else each for each in value]
     times = np.array(moments, dtype="datetime64[us]")
@@ -138,13 +137,8 @@ def _listed(value: Any) -> Any:
 
 def _numbered(actions: Any, names: Sequence[str] | None) -> Any:
     """The numbers of actions that are given by their names."""
-    listed = _listed(actions)
-    if names is None:
-        return listed
-    places = {name: place for place, name in enumerate(names)}
-    for action in listed:
-        checks.choice("actions", action, places)
-    return [places[action] for action in listed]
+    listed, places = _listed(actions), {name: place for place, name in enumerate(names or ())}
+    return [places[checks.choice("actions", one, places)] for one in listed] if names else listed
 
 
 def _column(

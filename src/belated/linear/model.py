@@ -45,6 +45,8 @@ POINTS = 25
 """The number of points of the integral for each action."""
 PLACES = 2.0 * np.arange(POINTS) / (POINTS - 1) - 1.0
 """Where these points are, from -1 to 1."""
+LEAST_WIDTH = 1e-12
+"""The least width, relative to the scores: rounding must not remove it."""
 FINE = 128
 """The number of entries of a table of the normal distribution, for each unit."""
 NORMAL = np.array(
@@ -62,8 +64,8 @@ class Known(NamedTuple):
         sigma: the standard deviation of an outcome given its prediction.
         rate: the share of decisions that report in the end.
         nonzero: the mean number of features that are not 0.
-        decisions: the number of decisions that had begun.
-        reports: the number of decisions that had reported.
+        decisions: the number of decisions from which on it is fitted anew.
+        reports: the number of reports from which on it is fitted anew.
     """
 
     theta: Annotated[Floats, Entries("models p")]
@@ -113,10 +115,9 @@ class Model:
         if known is not None:
             M, p = problem.actions or 1, problem.width + (not problem.shared)
             shapes = known.theta.shape, known.covariance.shape
-            if shapes != ((M, p), (M, p, p)):
-                raise ValueError(f"known must have weights of shape ({M}, {p}), got {shapes}")
-            if not (np.isfinite(known.theta).all() and np.isfinite(known.covariance).all()):
-                raise ValueError("known must have finite weights and covariances")
+            finite = np.isfinite(known.theta).all() and np.isfinite(known.covariance).all()
+            if shapes != ((M, p), (M, p, p)) or not finite:
+                raise ValueError(f"known must have finite weights ({M}, {p}), got {shapes}")
 
     def probabilities(self, step: int, observation: object, among: object) -> Floats:
         """The probability of every action for these features: the policy of an episode."""
@@ -167,24 +168,21 @@ def probabilities(
     settings: Model | LinearSampler, known: Known | None, rows: Floats, models: Ints
 ) -> Floats:
     """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-    n = len(models)
-    if known is None:
-        return mixed(settings, 0.0, np.full(n, 1.0 / n), models)
-    shares = np.empty(n)
-    best(rows, models, *known[:6], shares)
-    return mixed(settings, settings.floor, shares, models)
+    shares = np.full(len(models), 1.0 / len(models))
+    if known is not None:
+        best(rows, models, *known[:6], settings.floor, shares)
+    return mixed(settings, shares, models)
 
 
-def mixed(settings: Model | LinearSampler, floor: float, shares: Floats, models: Ints) -> Floats:
-    """The shares (n,) of the available actions, with floor and holdout."""
-    n, holdout = len(models), settings.holdout
-    shares *= 1.0 - floor
-    shares += floor / n
-    if holdout:
-        given = np.ones(n) if settings.reference is None else np.array(settings.reference)[models]
-        given = given if given.sum() > 0.0 else np.ones(n)
-        shares = (1.0 - holdout) * shares + holdout * given / given.sum()
-    return shares
+def mixed(settings: Model | LinearSampler, shares: Floats, models: Ints) -> Floats:
+    """The shares (n,) of the available actions, with the holdout."""
+    if not settings.holdout:
+        return shares
+    given = np.ones(len(models))
+    if settings.reference is not None and any(settings.reference[i] for i in models):
+        given = np.array(settings.reference)[models]
+    held: Floats = (1.0 - settings.holdout) * shares + settings.holdout * given / given.sum()
+    return held
 
 
 def foreseen(
@@ -197,7 +195,7 @@ def foreseen(
     nothing is known; nor is it where the actions vary.
     """
     problem = settings.problem
-    least = mixed(settings, settings.floor, np.zeros(len(models)), models)
+    least = mixed(settings, np.full(len(models), settings.floor / len(models)), models)
     if problem.shared or (problem.width and not least.all()):
         return ()
     return tuple((every(problem, models, least) if problem.width else probabilities).tolist())
@@ -214,9 +212,7 @@ def drawn(
     """The decision that a number in (0, 1) draws."""
     problem, shares = settings.problem, probabilities(settings, known, rows, models)
     place = place_of(shares, draw)
-    if problem.shared:
-        return unchecked(Decision, number, place, shares.item(place), shares, None)
-    action = models.item(place)
+    action = place if problem.shared else models.item(place)
     name = None if problem.names is None else problem.names[action]
     return unchecked(
         Decision, number, action, shares.item(place), every(problem, models, shares), name
@@ -250,12 +246,14 @@ def best(
     sigma: float,
     rate: float,
     nonzero: float,
+    floor: float,
     out: Floats,
 ) -> None:
-    """Write the probability that each available action scores best to out (n,)."""
+    """Write the probability of each available action, with the floor, to out (n,)."""
     means, widths = np.empty(len(models)), np.empty(len(models))
     scores(rows, models, theta, covariance, constant, sigma, rate, nonzero, means, widths)
     best_of(means, widths, out)
+    out[:] = (1.0 - floor) * out + floor / len(out)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -309,7 +307,7 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
     The sum over cells of P(the score of a lies in the cell) times the mean probability that all
     others lie below it; every action divides the line by its own points.
     """
-    widths = widths * (means + widths > means)  # one that rounding removes is none
+    widths = np.maximum(widths, LEAST_WIDTH * np.max(np.abs(means)) + 1e-300)
     low = np.max(means - FAR * widths)
     rivals = np.flatnonzero(means + FAR * widths >= low)
     m, w, count = means[rivals], widths[rivals], len(rivals)
@@ -317,16 +315,11 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
     points = points[np.searchsorted(points, low, side="right") :]
     below, now, found = np.ones(count), np.ones(count), np.zeros(count)
     for c in range(count):
-        if w[c] > 0.0:
-            below[c] = normal((low - m[c]) / w[c])
-    for c in range(count):  # rivals without a width lie at the lowest point
-        if w[c] == 0.0:
-            found[c] = np.prod(below) / np.sum(w == 0.0)
+        below[c] = normal((low - m[c]) / w[c])
     others = np.ones(count + 1)  # products of the shares of the rivals from each on
     for point in points:
         for c in range(count - 1, -1, -1):
-            if w[c] > 0.0:
-                now[c] = normal((point - m[c]) / w[c])
+            now[c] = normal((point - m[c]) / w[c])
             others[c] = others[c + 1] * 0.5 * (now[c] + below[c])
         before = 1.0
         for c in range(count):

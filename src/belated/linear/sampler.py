@@ -5,8 +5,8 @@
     choose   a pure function of the fitted model, the features, a seed and a number   model
 
 The state is the log. A fit reads it anew, at positions that depend on the rows alone: when the
-decisions or the reports have grown by 5 %, or after a batch. So a learner that is rebuilt from its
-log is the same learner.
+decisions or the reports that count have grown by 7 %, or after a batch. So a learner that is
+rebuilt from its log is the same learner.
 
 No constant has a unit: the learner does the same if outcomes and `silence` are multiplied by a
 power of two, and the same up to rounding if a number is added to both.
@@ -39,10 +39,10 @@ from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
 from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 
-GROWTH = 0.05
-"""The growth of the log, or of the reports, after which the models are fitted anew."""
+GROWTH = 0.07
+"""The growth of what counts, decisions or reports, after which the models are fitted anew."""
 TESTED = 0.05
-"""The growth of the log after which a change is tested."""
+"""The growth of what counts after which the next fit tests for a change."""
 BATCH = 20
 """The number of decisions before an `observe` that make it a batch."""
 RECENT = 1000
@@ -50,8 +50,6 @@ RECENT = 1000
 ENOUGH = 20
 """The number of reports from which decisions are closed by their exposure, and of decisions from
 which a category whose values were never listed is a warning."""
-SETTLED = 1000
-"""The least number of decisions that a look sums up for good."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
 Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
@@ -141,8 +139,6 @@ class LinearSampler(Configured):
         self._batch = False
         self._retired, self._events, self._acting = [], {}, {}
         self._scaling = unscaled(problem.features)
-        # What the next look at the table need not sum up again; it is not saved.
-        self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
     # Attributes of the agent
 
@@ -179,7 +175,8 @@ class LinearSampler(Configured):
         return self.problem.actions or 1
 
     def _no_sums(self) -> fit.Sums:
-        return fit.Sums(self._models, self.problem.width + 1)
+        d, rare = self.problem.width + 1, self.silence is not None
+        return fit.Sums(self._models, d, d - self.problem.shared, rare=rare)
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
@@ -386,8 +383,6 @@ class LinearSampler(Configured):
         delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
         if len(facts) > 1 or EVENT not in facts:
             self._events[number] = dict(sorted(facts.items()))
-        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
-            self._looked = None
         hit = rows.hits(slice(k, k + 1))[0]
         rows.outcome[k] = math.fsum(facts.values()) - (self.silence or 0.0)
         rows.delay[k] = delay if before < 0.0 else min(before, delay)
@@ -419,8 +414,7 @@ class LinearSampler(Configured):
         gone = rows.gone()
         if gone:
             self._follow()
-            old = self._weigh(slice(rows.count), self._past).rows(slice(gone))
-            self._past = self._sums(old, self._past)
+            self._past = self._sums(self._weigh().rows(slice(gone)))
             rows.drop(gone)
 
     # Fitting
@@ -430,79 +424,70 @@ class LinearSampler(Configured):
         known = self._known
         if known is None or self._batch:
             return self._reports > 0
-        growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
-        decisions, reports = self.made - known.decisions, self._reports - known.reports
-        return decisions >= max(growth * known.decisions, 1.0) or reports >= max(
-            growth * known.reports, 1.0
-        )
+        return self.made >= known.decisions or self._reports >= known.reports
 
     def _fit(self) -> None:
         """Fit the models to the log, after a test for a change; see `fit`."""
         self._batch = False
-        log = self._weigh(slice(self._rows.count), self._past)
-        sums = self._sums(log, self._past)
-        level, fitted, variance = self._regressed(sums)
+        log = self._weigh()
+        sums = self._sums(log)
+        fitted, covariance, variance = fit.regressed(sums, self._prior)
         if self.changes and self.made - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested = self.made
-            if self._has_changed(log, level, fitted, variance):
-                sums = self._sums(log, self._past)
-                level, fitted, variance = self._regressed(sums)
-        self._known = self._summed_up(sums, level, fitted, variance)
+            if self._has_changed(log, sums, fitted, covariance):
+                sums = self._sums(log)
+                fitted, _, variance = fit.regressed(sums, self._prior)
+        self._known = self._summed_up(sums, fitted, variance)
         if self.close_at is not None and self._reports >= ENOUGH:
             ripe = (log.exposed >= self.close_at) & self._rows.awaited(slice(self._rows.count))
             if ripe.any():
-                self._close(log.numbers[ripe])
+                self._close(self._rows.base + np.flatnonzero(ripe))
 
     @property
     def _counted(self) -> int:
         """How many decisions count: those since the last change."""
         return max(self.made - max(self._changed, 0), 0)
 
-    def _weigh(self, at: slice | Ints, past: fit.Sums, *, shown: bool = False) -> fit.Weighed:
-        """Decisions as a regression takes them; shown to people, no amount is clipped."""
-        return fit.weigh(self._rows, at, past, self._known, shown=shown)
+    def _weigh(self, *, shown: bool = False) -> fit.Weighed:
+        """The log as a regression takes it; shown to people, no amount is clipped."""
+        return fit.weigh(self._rows, self._past, self._known, shown=shown)
 
-    def _sums(self, log: fit.Weighed, past: fit.Sums) -> fit.Sums:
+    def _sums(self, log: fit.Weighed) -> fit.Sums:
         """The sums over the past and these decisions; those before a change only count."""
-        sums = fit.copied(past, self._no_sums())
-        sums.take(log, self._changed)
+        sums = fit.copied(self._past, self._no_sums())
+        sums.take(log, max(self._changed - self._rows.base, 0))
         return sums
 
-    def _regressed(self, sums: fit.Sums) -> tuple[fit.Level, fit.Belief, float]:
-        """The scales, the regression, and the variance of an outcome."""
-        rare = self.silence is not None
-        level = fit.level_of(sums, self.axes["p"], self._prior, rare=rare)
-        return level, *fit.regressed(sums, level)
-
-    def _summed_up(
-        self, sums: fit.Sums, level: fit.Level, fitted: fit.Belief, variance: float
-    ) -> Known:
+    def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> Known:
         """What a regression says; pending decisions count in the covariance."""
-        p = self.axes["p"]
-        precision = fitted.precision + fit.mirrored(sums.asked)[:, :p, :p]
+        p = sums.p
+        precision = fitted.precision + sums.asked[:, :p, :p]
+        growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
+        reports = self._reports * self._counted / max(self.made, 1)
         return Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
             float(fitted.constant),
             math.sqrt(variance),
             min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
-            level.nonzero,
-            self.made,
-            self._reports,
+            sums.nonzero,
+            self.made + math.ceil(max(growth * self._counted, 1.0)),
+            self._reports + math.ceil(max(growth * reports, 1.0)),
         )
 
     def _has_changed(
-        self, log: fit.Weighed, level: fit.Level, fitted: fit.Belief, variance: float
+        self, log: fit.Weighed, sums: fit.Sums, fitted: fit.Belief, covariance: Floats
     ) -> bool:
         """Whether there was a change; then the log begins anew after it."""
-        since = log.rows(slice(np.searchsorted(log.numbers, self._changed), None))
-        self._evidence, start = fit.evidence(since, self._past, level, fitted, variance)
+        first = max(self._changed - self._rows.base, 0)
+        self._evidence, start = fit.evidence(log.rows(slice(first, None)), sums, fitted, covariance)
         if self._evidence <= 0.5:
             return False
-        before, _ = fit.regressed(self._sums(since.rows(slice(start)), self._past), level)
+        before = self._sums(log.rows(slice(first + start)))
         weight = fit.PSEUDO if self.problem.shared else fit.FIXED
-        self._prior = fit.inflated(before, level.jump, weight)
-        self._changed, self._evidence = int(since.numbers[start]), 0.0
+        last = fit.regress(before.gram, before.moment, self._prior or sums.fresh())
+        self._prior = fit.inflated(last[0], sums.jump, weight)
+        self._changed, self._evidence = self._rows.base + first + start, 0.0
         self._past.clear()
         return True
 
@@ -601,26 +586,10 @@ class LinearSampler(Configured):
         )
 
     def _now(self) -> tuple[fit.Sums, Known | None, Floats]:
-        """All sums, what they say, and the exposure at each edge over all actions, (E,).
-
-        Decisions that are fully exposed are summed up once; the next look begins after them.
-        """
-        rows, terms = self._rows, (self._rows.base, self._changed, self._rows.unit, self._models)
-        if self._looked is None or self._looked[0] != terms:
-            self._looked = terms, np.arange(0), 0, self._past
-        _, left, end, past = self._looked
-        at = np.append(left, np.arange(end, rows.count))
-        log = self._weigh(at, past, shown=True)
-        sums = self._sums(log, past)
-        if end and sums.longest() > past.longest():  # then nothing was fully exposed
-            self._looked = None
-            return self._now()
-        done = log.hits | (rows.until[at] < math.inf)
-        if self.silence is not None:
-            done = (log.ages >= sums.longest()) & (log.models >= 0)
-        if done.sum() >= SETTLED:
-            self._looked = terms, at[~done], rows.count, self._sums(log.rows(done), past)
-        known = self._summed_up(sums, *self._regressed(sums)) if self._reports else None
+        """All sums, what they say, and the exposure at each edge over all actions, (E,)."""
+        sums = self._sums(self._weigh(shown=True))
+        fitted, _, variance = fit.regressed(sums, self._prior)
+        known = self._summed_up(sums, fitted, variance) if self._reports else None
         return sums, known, sums.shares().mean(axis=0)
 
     def table(self) -> list[ActionRow]:
@@ -782,8 +751,7 @@ class LinearSampler(Configured):
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
         for x in observations or ():
             self.problem.check_observation(x)
-        came = np.flatnonzero(log.came)
-        came = came[np.argsort(log.reported[came], kind="stable")]
+        came = np.argsort(log.reported, kind="stable")[: int(log.came.sum())]  # NaN is last
         times = log.reported.tolist() if log.clocked else [None] * len(log)
         rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came.tolist()]
         place = 0
