@@ -77,7 +77,7 @@ def test_the_sign_of_zero_is_kept(by_difference):
 
 
 def test_rows_that_are_never_looked_at_are_not_kept(by_difference):
-    kept, rng = Versions(np.array([0, 4])), np.random.default_rng(2)
+    kept, rng = Versions(np.array([[1, 0, 0], [0, 1, 0]], dtype=bool)), np.random.default_rng(2)
     kept.keep(policy(rng))
     given = policy(rng)
     found = kept.keep(given)
@@ -190,7 +190,7 @@ class Holder(Configured):
 
 def read(**changes):
     """The policy of a saved difference."""
-    good = RowsDifference.at(BASE, np.array([1, 4]), VALUES)
+    good = RowsDifference(BASE, np.packbits([0, 1, 0, 0, 1, 0]), VALUES)
     holder = Holder(bl.Problem(3, 2, 2))
     holder.policy = replace(good, **changes)
     return thaw(freeze(holder)).policy

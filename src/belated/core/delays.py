@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -136,8 +137,8 @@ class DelayLine(Generic[R]):
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, int, R]] = []
-        self._pushed = 0
+        self._waiting: list[tuple[int, int, int, R]] = []  # when due, episode, order of arrival
+        self._order = count()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -150,9 +151,8 @@ class DelayLine(Generic[R]):
             if not hasattr(record, "episode"):
                 raise ValueError(f"records must have an episode number, got {checks.show(record)}")
         for record in batch if delay != NEVER else ():
-            due = record.episode + delay
-            heapq.heappush(self._waiting, (due, record.episode, self._pushed, record))
-            self._pushed += 1
+            number = record.episode
+            heapq.heappush(self._waiting, (number + delay, number, next(self._order), record))
 
     def release(self, episode: int) -> list[R]:
         """Return and remove the records due by the end of this episode, oldest episode first."""
@@ -542,25 +542,20 @@ def from_times(decided: object, arrived: object, *, repeat: bool = False) -> Rec
 
 def _times(name: str, value: object) -> tuple[Floats, str]:
     """Numbers, or dates in seconds, with NaN where there is none; and which of the two."""
-    array, kind = np.asarray(value), "dates"
-    is_date = (isinstance(cell, datetime) and str(cell) != "NaT" for cell in array.flat)
-    dates = [cell if date else None for cell, date in zip(array.flat, is_date, strict=True)]
-    zoned = {date.tzinfo is not None for date in dates if date}
-    if zoned:
-        if len(zoned) > 1:
-            raise ValueError(f"{name} must hold dates that all have a time zone, or all none")
-        kind = "dates with a time zone" if zoned == {True} else "dates without a time zone"
-        if zoned == {True}:
-            dates = [date and date.astimezone(UTC).replace(tzinfo=None) for date in dates]
-        array = np.array(dates, dtype="datetime64[us]")
+    array = np.asarray(value)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"{name} must have shape (K,), got shape {array.shape}")
     if array.dtype.kind == "M":
-        moments = array.astype("datetime64[us]")
-        found = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
-    else:
-        found, kind = checks.numbers(name, value, "(K,), or dates"), "numbers"
-    if found.ndim != 1 or not len(found):
-        raise ValueError(f"{name} must have shape (K,), got shape {found.shape}")
-    return found, kind
+        array = array.astype("datetime64[us]").astype(object)
+    dates = [cell if isinstance(cell, datetime) and str(cell) != "NaT" else None for cell in array]
+    zoned = {date.tzinfo is not None for date in dates if date}
+    if len(zoned) > 1:
+        raise ValueError(f"{name} must hold dates that all have a time zone, or all none")
+    if not zoned:
+        return checks.numbers(name, array, "(K,), or dates"), "numbers"
+    aware = (date and date.replace(tzinfo=date.tzinfo or UTC) for date in dates)
+    seconds = np.array([date.timestamp() if date else np.nan for date in aware])
+    return seconds, f"dates {'with' if zoned == {True} else 'without'} a time zone"
 
 
 def delay_of(rule: Rule) -> OutcomeDependentDelay:

@@ -460,23 +460,17 @@ def entropy(policy: Floats) -> float:
     return float(-(policy * logs).sum(axis=-1).mean())
 
 
-def split(
-    records: Iterable[Any], problem: Problem, information: Information, begun: int, kept_from: int
-) -> tuple[list[Any], list[Any]]:
+def split(records: Iterable[Any], agent: Agent, kept_from: int) -> tuple[list[Any], list[Any]]:
     """The records of episodes that are still kept, and the valid records that are too late.
 
-    begun: number of episodes begun. kept_from: the oldest episode that is still kept. Only the
-    shape of a late record is checked, not whether it is a duplicate.
+    kept_from: the oldest episode that is still kept. Only the shape of a late record is checked,
+    not whether it is a duplicate; those of kept episodes are not checked here.
     """
     batch = listed(records)
-    for record in batch:
-        if record.episode >= begun:
-            why = f"episode must be one that was begun ({newest(begun)})"
-            raise FeedbackError(f"{_named(record)}: {why}")
-        if record.episode < kept_from:
-            problem.check(record, information)
-    in_time = [record for record in batch if record.episode >= kept_from]
-    return in_time, [record for record in batch if record.episode < kept_from]
+    late = [record for record in batch if record.episode < kept_from]
+    for record in late:
+        agent.problem.check(record, agent.information)
+    return [record for record in batch if record.episode >= kept_from], late
 
 
 def _named(record: Any) -> str:

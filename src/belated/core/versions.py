@@ -7,12 +7,12 @@ An agent that has not learned between two episodes stores one policy for both.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-from belated.core.arrays import Floats, Ints, frozen
+from belated.core.arrays import Bools, Floats, Ints, frozen
 from belated.core.tree import Entries
 
 Policy = Annotated[Floats, Entries("policy", rows=True)]
@@ -33,13 +33,6 @@ class RowsDifference:
     base: Policy
     bits: Annotated[npt.NDArray[np.uint8], Entries("_")]
     values: Annotated[Floats, Entries("_ A", rows=True)]
-
-    @classmethod
-    def at(cls, base: Floats, rows: Ints, values: Floats) -> Self:
-        """The difference in some rows, given by increasing flat indices."""
-        differs = np.zeros(base.size // base.shape[-1], dtype=np.bool_)
-        differs[rows] = True
-        return cls(base, np.packbits(differs), values)
 
     @property
     def rows(self) -> Ints:
@@ -67,23 +60,16 @@ def whole(kept: Kept) -> Floats:
     return frozen(made)
 
 
-def differing(first: Floats, second: Floats) -> Ints:
-    """The increasing flat indices of the rows in which two arrays differ, bit by bit."""
-    unequal = np.flatnonzero(first.view(np.int64) != second.view(np.int64))
-    rows: Ints = unequal // first.shape[-1]
-    return rows[np.flatnonzero(np.diff(rows, prepend=-1))]
-
-
 class Versions:
     """Turns the policies that an agent plays into their stored form.
 
     Args:
-        rows: (R,) the increasing flat indices of the only rows that are ever read; None: all rows.
-            The other rows are stored as those of the first policy.
+        read: for every row whether it is ever read; the other rows are stored as those of the first
+            policy. None: all rows are read.
     """
 
-    def __init__(self, rows: Ints | None = None) -> None:
-        self._rows = rows
+    def __init__(self, read: Bools | None = None) -> None:
+        self._read = read
         self._base: Floats | None = None
         self._policy = np.zeros(0)  # the newest one
         self._kept: Kept | None = None
@@ -97,12 +83,13 @@ class Versions:
 
     def _compared(self, policy: Floats) -> Kept:
         """The difference from the base; the policy is the next base if nearly all rows differ."""
-        base, actions = self._base, policy.shape[-1]
-        if base is not None:
-            rows = differing(base, policy)
-            if self._rows is not None:
-                rows = np.intersect1d(rows, self._rows, assume_unique=True)
-            if len(rows) * actions < 0.9 * policy.size:
-                return RowsDifference.at(base, rows, frozen(policy.reshape(-1, actions)[rows]))
+        if self._base is not None:
+            changed = np.flatnonzero(policy.view(np.int64) != self._base.view(np.int64))
+            differs = np.zeros(policy.shape[:-1], dtype=np.bool_)
+            differs.ravel()[changed // policy.shape[-1]] = True
+            if self._read is not None:
+                differs &= self._read
+            if np.count_nonzero(differs) < 0.9 * differs.size:
+                return RowsDifference(self._base, np.packbits(differs), frozen(policy[differs]))
         self._base = policy
         return policy

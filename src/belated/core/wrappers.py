@@ -80,7 +80,7 @@ class Skipping(WrapperBase):
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Pass the records that are in time to the agent inside."""
-        in_time, late = split(records, self.problem, self.information, self.begun, self._kept_from)
+        in_time, late = split(records, self.agent, self._kept_from)
         self.agent.observe(in_time, now)
         self._skipped += sum(record.is_outcome for record in late)
 
@@ -160,7 +160,7 @@ class Pipeline(WrapperBase):
         checks.time(now)
         kept_from = self.begun - 1 - self.max_delay
         records = [record.dated(now) for record in listed(records)]
-        in_time, late = split(records, self.problem, self.information, self.begun, kept_from)
+        in_time, late = split(records, self.agent, kept_from)
         paths, entries = self._ledger.take(in_time)
         if self.paths == "at once":
             self.agent.observe(paths, now)

@@ -150,7 +150,7 @@ class Doubling(WrapperBase):
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Pass on all records; episodes whose first costs arrive are no longer missing."""
         batch = listed(records)
-        kept, _ = split(batch, self.problem, self.information, self.begun, self._kept_from)
+        kept, _ = split(batch, self.agent, self._kept_from)
         self.agent.observe(kept, now)
         for record in batch:
             if record.is_outcome and not self._reported[record.episode]:

@@ -136,7 +136,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
         if isinstance(transitions, Transitions):
             ever = transitions.reachable(problem.start_probabilities, problem.horizon)
-            self._versions = Versions(np.flatnonzero(ever))
+            self._versions = Versions(ever)
         self._waiting = Waiting(problem.actions)
         self._costs = costs.start(problem)
         self._update = update.start(problem, costs)
