@@ -100,7 +100,7 @@ class TableSampler(Learner[bool]):
     def _read_notes(self) -> None:
         """Pass the noted actions of episodes to the sampler."""
         for number in list(self._unknown):
-            entry = self._ledger.entry(number)
+            entry = self._ledger.open.get(number)
             notes = None if entry is None else entry.notes
             asked = None if notes is None or notes.void else notes.decisions.get(0)
             if asked is not None:

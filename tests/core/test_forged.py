@@ -93,7 +93,7 @@ def test_many_agents_that_share_one_array_take_no_memory(tmp_path):
     copies = learned(file)["agents"]["list"]
     copies += [copies[0]] * 2000
     tracemalloc.start()
-    assert "must not be much larger than the arrays" in refusal(tmp_path, file)
+    assert "must have an array of its own" in refusal(tmp_path, file)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**30

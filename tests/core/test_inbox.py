@@ -371,7 +371,7 @@ def test_an_episode_that_a_wrapper_dropped_is_closed_and_its_memory_is_free():
         assert inbox.open_episodes() == list(range(max(n - 2, 0), n + 1))
     assert inbox.take([costs(396)]).counts["late"] == 1
     assert inbox.take([costs(397)]).counts["taken"] == 1
-    assert len(inbox._table) < 200
+    assert len(inbox._table.open) < 200
     assert len(inbox._table._closed) <= 5
 
 
@@ -380,7 +380,7 @@ def test_memory_is_bounded_by_what_is_open_and_remembered():
     for n in range(200):
         inbox.begin_episode()
         inbox.take([path(n)] if n % 2 else [path(n), costs(n)])
-    assert len(inbox._table) <= 11
+    assert len(inbox._table.open) <= 11
     assert len(inbox._table._closed) == 20
 
 

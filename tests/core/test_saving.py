@@ -512,7 +512,7 @@ class Cheapest(Configured, Deciding):
         self._ledger.forget(episode)
 
     def diagnostics(self):
-        return {"open": len(self._ledger)}
+        return {"open": len(self._ledger.open)}
 
 
 class Unlisted(Cheapest):

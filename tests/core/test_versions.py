@@ -134,7 +134,7 @@ def test_a_grid_is_learned_bit_for_bit_from_a_part_of_its_rows(monkeypatch):
     monkeypatch.setattr(versions, "LARGE", 0)
     found, agent = grid()
     assert found == everything
-    kept = [entry.memory.policy for entry in agent._ledger if entry.memory]
+    kept = [entry.memory.policy for entry in agent._ledger.open.values() if entry.memory]
     assert len(kept) == 25
     rows = [len(one.rows) for one in kept if isinstance(one, RowsDifference)]
     assert len(rows) == 25
@@ -162,7 +162,11 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
     agent = AGENTS[name](world)
     recorded.played(world, agent)
     twin = saving.from_bytes(saving.to_bytes(agent), "here")
-    assert any(isinstance(policy_of(e.memory), RowsDifference) for e in twin._ledger if e.memory)
+    assert any(
+        isinstance(policy_of(e.memory), RowsDifference)
+        for e in twin._ledger.open.values()
+        if e.memory
+    )
     costs = np.full(3, 0.5) if agent.information == "bandit" else np.full((1, 4, 2), 0.5)
     for number in agent.open_episodes():
         for one in (agent, twin):

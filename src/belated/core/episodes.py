@@ -10,7 +10,7 @@ episode whose feedback has arrived. Agents outside the library need no base clas
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
@@ -138,10 +138,11 @@ class Episodes(Learned, Generic[Memory]):
 
     Attributes:
         begun: number of episodes begun.
+        open: those of which feedback can still be taken, by number, oldest first.
     """
 
     begun: Count
-    _open: dict[int, Open[Memory]]
+    open: dict[int, Open[Memory]]
     _closed: dict[int, Facts]  # in the order in which they were closed
 
     def __init__(
@@ -157,43 +158,29 @@ class Episodes(Learned, Generic[Memory]):
         self.remembers = remembers
         self._problem, self._information = problem, information
         self._uses_paths, self._remember = uses_paths, remember
-        self._open, self._closed = {}, {}
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def __iter__(self) -> Iterator[Open[Memory]]:
-        return iter(self._open.values())
+        self.open, self._closed = {}, {}
 
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
-        return list(self._open)
+        return list(self.open)
 
     def is_open(self, number: int) -> bool:
         """Whether feedback of this episode can still be taken."""
         try:
-            return number in self._open
+            return number in self.open
         except TypeError:
             shown = checks.show(number)
             raise ValueError(f"episode must be a whole number, got {shown}") from None
 
-    def entry(self, number: int) -> Open[Memory] | None:
-        """An open episode; None if it is not open."""
-        return self._open.get(number)
-
-    def at(self, number: int, memory: Memory) -> Open[Memory]:
-        """The entry of an episode; a new one with this memory if there is none."""
-        return self._open.setdefault(number, Open(number, memory))
-
     def known(self, number: int) -> Facts:
         """What is known of an episode."""
-        entry = self._open.get(number)
+        entry = self.open.get(number)
         return self._closed.get(number, {}) if entry is None else entry.facts
 
     def begin(self, memory: Memory, notes: Notes | None = None) -> int:
         """Open the next episode, with what to remember of it and the notes of the `Episode`."""
         number = self.begun
-        self._open[number] = Open(number, memory, notes)
+        self.open[number] = Open(number, memory, notes)
         self.begun += 1
         return number
 
@@ -237,7 +224,7 @@ class Episodes(Learned, Generic[Memory]):
 
         The facts whose values are kept are remembered, and those of the oldest are forgotten.
         """
-        entry = self._open.pop(number, None)
+        entry = self.open.pop(number, None)
         facts = {} if entry is None else {k: v for k, v in entry.facts.items() if v != ""}
         if facts:
             self._closed[number] = facts
@@ -247,9 +234,9 @@ class Episodes(Learned, Generic[Memory]):
 
     def check_learned(self) -> None:
         """Check that the episodes of a saved table have begun, each in its place."""
-        for number in (*self._open, *self._closed):
+        for number in (*self.open, *self._closed):
             checks.integer("number", number, 0, self.begun - 1)
-        if [entry.number for entry in self] != list(self._open):
+        if [entry.number for entry in self.open.values()] != list(self.open):
             raise ValueError("the number of an episode must be its place in the table")
 
 
@@ -305,7 +292,7 @@ class Ledger(Episodes[Memory]):
         for record in in_a_list(records):
             if self._is_new(record, known):
                 number = record.episode
-                before = known[number] if number in known else self._open[number].facts
+                before = known[number] if number in known else self.open[number].facts
                 known[number] = before | self.told(record, before)
                 if record.is_outcome:
                     outcomes.setdefault(number, []).append(record)
@@ -317,10 +304,10 @@ class Ledger(Episodes[Memory]):
                 paths[number] = path
                 known[number].update(path.facts())
         for number, facts in known.items():
-            self._enter(self._open[number], facts, outcomes.get(number, ()), paths.get(number))
+            self._enter(self.open[number], facts, outcomes.get(number, ()), paths.get(number))
         self._paths += len(paths)
         numbers = sorted(known)
-        entries = [self._open[number] for number in numbers if number in self._open]
+        entries = [self.open[number] for number in numbers if number in self.open]
         return [paths[number] for number in numbers if number in paths], entries
 
     def _is_new(self, record: Any, batch: dict[int, Facts]) -> bool:
@@ -328,7 +315,7 @@ class Ledger(Episodes[Memory]):
         if getattr(record, "partial", False):
             part = "a record must tell a whole part of an episode; an Inbox puts pieces together"
             raise FeedbackError(f"{_named(record)}: {part}")
-        kind, why = self.classify(record, batch, self._open.__contains__)
+        kind, why = self.classify(record, batch, self.open.__contains__)
         if kind == "invalid":
             raise FeedbackError(why)
         used = record.is_outcome or self._uses_paths
@@ -366,7 +353,7 @@ class Ledger(Episodes[Memory]):
 
     def _noted_path(self, number: int) -> Any:
         """The path that `act` has noted of an open episode; None if there is none."""
-        entry = self._open.get(number)
+        entry = self.open.get(number)
         if not self._uses_paths or entry is None or entry.notes is None:
             return None
         return self._problem.path(number, entry.notes) if entry.notes.decisions else None
@@ -404,12 +391,16 @@ class Ledger(Episodes[Memory]):
     def tally(self) -> dict[str, float]:
         """The number of episodes of each kind, the delays, and the visits."""
         *quantiles, largest = self.delays.at(*SHARES, 1.0) or [0]
-        past = takewhile(lambda e: is_past(e.number, self.begun - 1, 2 * largest + SLACK), self)
+        past = takewhile(
+            lambda e: is_past(e.number, self.begun - 1, 2 * largest + SLACK), self.open.values()
+        )
         delays = zip(SHARES, quantiles, strict=False)
         return {
             "begun": self.begun,
-            "open": len(self),
-            "used": self.begun - self.forgotten - sum(not entry.settled for entry in self),
+            "open": len(self.open),
+            "used": self.begun
+            - self.forgotten
+            - sum(not entry.settled for entry in self.open.values()),
             "forgotten": self.forgotten,
             "overdue": sum(not entry.settled for entry in past),
             "visits": self._paths * self._problem.horizon,
@@ -432,7 +423,7 @@ class Ledger(Episodes[Memory]):
         checks.integer("forgotten", self.forgotten, 0, self.begun)
         for outcome in self._recent:
             self._problem.check(outcome, self._information)
-        for entry in self:
+        for entry in self.open.values():
             void = entry.notes is not None and entry.notes.void
             told = (entry.path, None if void else self._noted_path(entry.number), *entry.outcomes)
             held = [record for record in told if record is not None]
@@ -594,7 +585,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
 
     def _let_go_of_memories(self) -> None:
         """Drop the memories of open episodes: the agent will not learn from their feedback."""
-        for entry in self._ledger:
+        for entry in self._ledger.open.values():
             entry.memory = None
 
 

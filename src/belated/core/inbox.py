@@ -273,7 +273,7 @@ class Inbox(WrapperBase):
 
     def _report(self, batch: Batch) -> Report:
         """A report on a batch, and on the episodes that deadlines closed since the last report."""
-        entries = map(self._table.entry, sorted(batch.known))
+        entries = map(self._table.open.get, sorted(batch.known))
         lacking = [e.number for e in entries if e is not None and self._lacks_path(e)]
         for i, outcome in enumerate(batch.outcomes):
             if outcome.kind == "taken" and outcome.part != "path" and outcome.episode in lacking:
@@ -307,7 +307,7 @@ class Inbox(WrapperBase):
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, unless it is complete and held."""
-        entry = self._table.entry(episode)
+        entry = self._table.open.get(episode)
         if entry is not None and entry.memory and self._heard(entry.facts):
             self.agent.observe(entry.memory)
         self.agent.forget(episode)
@@ -324,8 +324,8 @@ class Inbox(WrapperBase):
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside, and the counts as `inbox_taken` and so on."""
         told = {f"inbox_{name}": count for name, count in self.counts().items()}
-        pathless = sum(map(self._lacks_path, self._table))
-        held = sum(bool(entry.memory) for entry in self._table)
+        pathless = sum(map(self._lacks_path, self._table.open.values()))
+        held = sum(bool(entry.memory) for entry in self._table.open.values())
         return {**self.agent.diagnostics(), **told, "inbox_pathless": pathless, "inbox_held": held}
 
     def _classify(self, records: list[Any]) -> Batch:
@@ -384,21 +384,22 @@ class Inbox(WrapperBase):
 
     def _enter(self, batch: Batch, records: list[Any], time: float | None) -> None:
         """Pass records to the agent, or hold them, then remember the facts of the batch."""
+        table = self._table.open
         held = [record for record in records if self.hold and record.is_outcome]
         self.agent.observe([record for record in records if record not in held], time)
         for record in held:
-            entry = self._table.at(record.episode, [])
+            entry = table.setdefault(record.episode, Open(record.episode, []))
             entry.memory = [*(entry.memory or ()), record.dated(time)]
         for outcome in batch.outcomes:
             self._counts[outcome.kind] += 1
         for number, known in batch.known.items():
-            entry = self._table.at(number, [])
+            entry = table.setdefault(number, Open(number, []))
             entry.facts = known
             done = self._complete(known) and not entry.memory
             if done or not self.agent.is_open(number):
                 self._table.close(number)
-        for entry in list(takewhile(lambda e: not self.agent.is_open(e.number), self._table)):
-            self._table.close(entry.number)  # the agent has discarded it by itself
+        for number in list(takewhile(lambda n: not self.agent.is_open(n), table)):
+            self._table.close(number)  # the agent has discarded it by itself
 
     def _look(self, now: float | None) -> float | None:
         """The time of a call. Episodes that have begun since the last look are dated.
@@ -450,7 +451,7 @@ class Inbox(WrapperBase):
 
     def _end(self, number: int, time: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
-        entry, known = self._table.entry(number), self._table.known(number)
+        entry, known = self._table.open.get(number), self._table.known(number)
         heard = self._heard(known)
         told = [] if entry is None else entry.memory or []
         if not heard and self.default is not None:

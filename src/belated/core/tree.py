@@ -263,7 +263,8 @@ class _Thaw:
         self.named: dict[str, Any] = {}
         self.sizes: dict[str, Any] = {}
         self.memory: Any = Any
-        self._left = 2 * size + SMALL  # bytes left for policies and for copies of arrays
+        self._left = size + SMALL  # bytes left for policies
+        self._written: set[int] = set()  # arrays that belong to one object alone
 
     def read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
         """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is."""
@@ -302,7 +303,9 @@ class _Thaw:
             for n, v in exact(arguments, *_arguments(cls, arguments)).items()
         }
         made = cls(**given)
-        self._make_room(8 * getattr(made, "policy_size", 0))
+        self._left -= 8 * getattr(made, "policy_size", 0)
+        if self._left < 0:
+            raise ValueError(f"{made} is too large for the arrays of the file")
         if "learned" in tree:
             outside = self.named, self.sizes
             self.named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
@@ -343,14 +346,10 @@ class _Thaw:
             checks.distributions(name, saved)
         if not (rule.changes if fresh is None else fresh.flags.writeable):
             return frozen(saved)
-        self._make_room(saved.nbytes)
+        if saved.size and id(saved) in self._written:
+            raise ValueError(f"{name} must have an array of its own, got that of another")
+        self._written.add(id(saved))
         return np.array(saved)
-
-    def _make_room(self, size: int) -> None:
-        """Count the bytes of a policy or a copy; an array of a file may stand in many places."""
-        self._left -= size
-        if self._left < 0:
-            raise ValueError("what is made must not be much larger than the arrays of the file")
 
     def _sizes(self, axes: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The sizes that axes must have; a new name gets the size that is there."""

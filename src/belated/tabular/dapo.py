@@ -333,5 +333,5 @@ class DAPO(Learner[PolicyAndSet]):
         """Drop the trajectories that no open episode needs any more."""
         if self._set is not None:
             counts = self._set.counts
-            kept = (e.memory.arrived for e in self._ledger if e.memory is not None)
+            kept = (e.memory.arrived for e in self._ledger.open.values() if e.memory is not None)
             counts.recall_from(min(kept, default=counts.arrived))

@@ -271,5 +271,5 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         """Drop the parts of the model's past that no open episode needs."""
         newest = self._model.arrived
         if newest:
-            needed = (entry.memory.arrived for entry in self._ledger if entry.memory)
+            needed = (entry.memory.arrived for entry in self._ledger.open.values() if entry.memory)
             self._model.keep_from(next(needed, newest))

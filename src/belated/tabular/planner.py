@@ -161,7 +161,11 @@ class DelayedPlanner(Learner[Said]):
     def check_learned(self) -> None:
         """Check that the learned values are consistent."""
         check_memories(self._memories)
-        kept = [(entry.path, entry.memory) for entry in self._ledger if entry.memory is not None]
+        kept = [
+            (entry.path, entry.memory)
+            for entry in self._ledger.open.values()
+            if entry.memory is not None
+        ]
         for path, said in kept:
             if (said.met is None) != (path is None) or (said.met is None) == (said.means is None):
                 raise ValueError("met must be kept where the path has come, and means elsewhere")

@@ -118,6 +118,6 @@ class ZimmertSeldin(Learner[Weights]):
 
     def check_learned(self) -> None:
         """Check that the counted episodes have not reported."""
-        missing = {entry.number for entry in self._ledger if not entry.settled}
+        missing = {entry.number for entry in self._ledger.open.values() if not entry.settled}
         if not missing.issuperset(self._counted):
             raise ValueError("counted must be open episodes")

@@ -318,7 +318,7 @@ def test_expectation_of_the_estimates_over_all_paths():
         if k != 12:  # its feedback is late
             agent.observe([path, bl.Costs(k, rng.random(2))])
     agent.begin_episode()
-    then = next(e.memory for e in agent._ledger if e.number == 12)
+    then = next(e.memory for e in agent._ledger.open.values() if e.number == 12)
     saved, p = freeze(agent), oracles.dense(world.mdp)
     mean = np.zeros((2, 3, 2))
     for states in itertools.product(range(3), repeat=3):

@@ -333,7 +333,7 @@ class UOBREPS(Learner[PolicyAndEpoch]):
 
     def _memories(self) -> list[PolicyAndEpoch]:
         """What the open episodes and the newest one have played."""
-        memories = [entry.memory for entry in self._ledger] + [self._played]
+        memories = [entry.memory for entry in self._ledger.open.values()] + [self._played]
         return [memory for memory in memories if memory is not None]
 
     def _next_policy(self) -> tuple[Floats, PolicyAndEpoch]:
