@@ -385,7 +385,7 @@ def test_memory_is_bounded_by_what_is_open_and_remembered():
 
 
 def test_closed_episodes_that_nobody_asks_for_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr("belated.core.inbox.UNTOLD", 7)
+    monkeypatch.setattr("belated.core.inbox.MOST_UNREPORTED", 7)
     inbox = bl.Inbox(bandit(), deadline=0)
     for _ in range(31):
         inbox.begin_episode()

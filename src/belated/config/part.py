@@ -18,7 +18,7 @@ import os
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -107,20 +107,6 @@ def plain(value: Any) -> Any:
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
-def shown(value: Any) -> str:
-    """A parameter as text in a name: 0.1, bonus, geometric (mean = 5)."""
-    if isinstance(value, Part):
-        inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
-        kind = value.kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
-        kind = "of a function" if kind == "<lambda>" else kind
-        return f"{kind} ({inner})" if inner else kind
-    if isinstance(value, tuple):
-        return f"({', '.join(map(shown, value))})"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
 def function_name(function: Callable[..., Any]) -> str:
     """The kind of a function."""
     module = getattr(function, "__module__", None) or "__main__"
@@ -164,19 +150,6 @@ class Registry:
         return self if name in self.same else self.others.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """A part inside an agent, as a function of a `RunBrief`."""
-
-    key: str
-    part: Part
-    registry: Registry
-
-    def __call__(self, *given: object) -> Any:
-        """Make the object that the part describes."""
-        return make(self.key, self.part, self.registry, *given)
-
-
 def by_name(*makers: Maker) -> dict[str, Maker]:
     """Functions and classes as kinds, by the name that files use for each."""
     return {kind_of(maker.__name__): maker for maker in makers}
@@ -187,22 +160,36 @@ def check(key: str, made: object, registry: Registry) -> None:
 
     A `module:function` is not imported here, so that results can be read without it.
     """
-    if isinstance(made, tuple):
-        for i, item in enumerate(made):
-            check(f"{key}[{i}]", item, registry)
-        return
-    if not isinstance(made, Part):
-        raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
+    fold(key, made, registry, _check_one)
+
+
+def _check_one(key: str, made: Part, registry: Registry, values: Mapping[str, Any]) -> None:
+    """Check a part whose parts inside are checked."""
     if made.kind == "":
         raise ValueError(f"{join(key, 'kind')} is required: one of {quoted(registry.kinds)}")
     if not made.own:
         checks.choice(join(key, "kind"), made.kind, registry.kinds)
         _check_names(key, made.values, registry.kinds[made.kind], f"kind {made.kind!r}")
-    for name, value, inside in inside_of(made, registry):
-        if inside is not None:
-            check(join(key, name), value, inside)
-        elif isinstance(value, Part):
+    for name, value in values.items():
+        if isinstance(value, Part):
             raise ValueError(f"{join(key, name)} must be a plain value, got {checks.show(value)}")
+
+
+def fold(key: str, value: Any, registry: Registry, each: Maker) -> Any:
+    """What `each` makes of a part, from what it has made of the parts inside.
+
+    A list of parts becomes a tuple. each: a function of the key of a part, the part, its registry,
+    and its parameters by name.
+    """
+    if isinstance(value, tuple):
+        return tuple(fold(f"{key}[{i}]", item, registry, each) for i, item in enumerate(value))
+    if not isinstance(value, Part):
+        raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
+    values = {
+        name: item if inside is None else fold(join(key, name), item, inside, each)
+        for name, item, inside in inside_of(value, registry)
+    }
+    return each(key, value, registry, values)
 
 
 def join(key: str, name: str) -> str:
@@ -218,8 +205,15 @@ def inside_of(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Regist
     for name, value in made.parameters:
         inside = registry.inside(name)
         if made.own:
-            inside = (inside or registry) if isinstance(value, Part) else None
+            inside = (inside or registry) if _is_table(value) else None
         yield name, value if inside is None else as_part(value), inside
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is a part, or a list of parts."""
+    if isinstance(value, tuple):
+        return bool(value) and all(map(_is_table, value))
+    return isinstance(value, Part)
 
 
 def _check_names(
@@ -283,33 +277,45 @@ def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
     Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
     the key.
     """
-    maker = made.function or registry.kinds.get(made.kind)
-    maker = maker or imported(f"{key}.kind", made.kind, registry.kinds)
-    if made.own:
-        _check_names(key, made.values, maker, f"kind {made.kind!r}", len(given))
+    return fold(key, made, registry, Inner)(*given)
 
-    def argument(key: str, value: Any, inside: Registry) -> Any:
-        if isinstance(value, tuple):
-            return tuple(argument(f"{key}[{i}]", v, inside) for i, v in enumerate(value))
-        if isinstance(value, Part):
-            inner = Inner(key, value, inside)
-            return inner if registry.waits else inner(*given)
-        return value
 
-    values = {
-        name: argument(f"{key}.{name}", value, inside or registry)
-        for name, value, inside in inside_of(made, registry)
-    }
-    try:
-        if isinstance(maker, type) and not made.own:  # a part of an agent, without words
-            return maker(**numbers(given[0], values))
-        return maker(*given, **values)
-    except PartError:  # raised by a part inside, with its own key
-        raise
-    except (Exception, SystemExit) as error:
-        expected = isinstance(error, ValueError | ImportError) and not made.own
-        why = str(error) if expected else f"{made.kind} raised {_raised(error)}"
-        raise PartError(f"{key}: {why}") from None
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A part as a function of the objects that the lab passes, such as a `RunBrief`."""
+
+    key: str
+    part: Part
+    registry: Registry
+    values: Mapping[str, Any]
+
+    def __call__(self, *given: Any) -> Any:
+        """Make the object that the part describes."""
+        made, kinds = self.part, self.registry.kinds
+        maker = made.function or kinds.get(made.kind)
+        maker = maker or imported(f"{self.key}.kind", made.kind, kinds)
+        if made.own:
+            _check_names(self.key, made.values, maker, f"kind {made.kind!r}", len(given))
+        values = self.values
+        if not self.registry.waits:
+            values = {name: _made(value, given) for name, value in values.items()}
+        try:
+            if isinstance(maker, type) and not made.own:  # a part of an agent, without words
+                return maker(**numbers(given[0], values))
+            return maker(*given, **values)
+        except PartError:  # raised by a part inside, with its own key
+            raise
+        except (Exception, SystemExit) as error:
+            expected = isinstance(error, ValueError | ImportError) and not made.own
+            why = str(error) if expected else f"{made.kind} raised {_raised(error)}"
+            raise PartError(f"{self.key}: {why}") from None
+
+
+def _made(value: Any, given: Sequence[Any]) -> Any:
+    """A parameter, with what a part inside makes in its place."""
+    if isinstance(value, tuple):
+        return tuple(_made(item, given) for item in value)
+    return value(*given) if isinstance(value, Inner) else value
 
 
 def imported(key: str, name: str, known: Iterable[str]) -> Maker:

@@ -204,8 +204,7 @@ class Episodes(Learned, Generic[Memory]):
         try:
             self._problem.check(record, self._information)
         except FeedbackError as error:
-            such = f"{SUCH}, got {checks.show(record)}"
-            return "invalid", str(error) if is_record(record) else such
+            return "invalid", str(error)
         number = record.episode
         if number >= self.begun:
             return "unknown", f"episode must be one that was begun ({newest(self.begun)})"

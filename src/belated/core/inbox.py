@@ -40,15 +40,15 @@ from belated.core.contract import Agent, Episode, FeedbackError, Scale, WrapperB
 from belated.core.episodes import KINDS, Episodes, Facts, Kind, Open, in_a_list, is_past
 from belated.core.tree import LARGEST_FLOAT, Count, is_thawing
 
-PASSED = ("overdue", "forgotten", "defaulted")
+EXPIRED = ("overdue", "forgotten", "defaulted")
 """What a deadline does to an episode."""
-UNTOLD = 100_000
+MOST_UNREPORTED = 100_000
 """The number of expired episodes that the next report can name; older ones are only counted."""
 OVERDUE = "its deadline has passed, and the agent still uses it"
-LOST = "lost"
+NO_CLOCK = "lost"
 """What stands for a clock that a file cannot hold."""
-UNREAD = {
-    LOST: "clock must be set again after loading: inbox.clock = time.time",
+WHY_NO_TIME = {
+    NO_CLOCK: "clock must be set again after loading: inbox.clock = time.time",
     "now": 'now must be given with every call, because clock="now"',
 }
 """Why the time is not known, by what stands for the clock."""
@@ -114,7 +114,7 @@ class Report:
         return tuple(outcome for outcome in self.outcomes if outcome.kind == "conflict")
 
     def __str__(self) -> str:
-        numbers = {**self.counts, **{name: len(getattr(self, name)) for name in PASSED}}
+        numbers = {**self.counts, **{name: len(getattr(self, name)) for name in EXPIRED}}
         return ", ".join(f"{n} {name}" for name, n in numbers.items() if n) or "nothing"
 
 
@@ -174,7 +174,7 @@ class Inbox(WrapperBase):
     _now: float
     _began: deque[float]  # start times of the episodes from _kept_from on
     _counts: dict[str, Count]
-    _untold: deque[tuple[int, str]]  # expired episodes, and what became of them
+    _unreported: deque[tuple[int, str]]  # expired episodes, and what became of them
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Inbox(WrapperBase):
                 f"grace must be None beside {beside}, which is learned from at the deadline; "
                 f"got {checks.show(grace)}"
             )
-        if clock not in (None, "now", LOST) and not callable(clock):
+        if clock not in (None, "now", NO_CLOCK) and not callable(clock):
             raise ValueError(
                 f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
             )
@@ -234,8 +234,8 @@ class Inbox(WrapperBase):
         )
         self._kept_from = self._due_from = next(iter(agent.open_episodes()), agent.begun)
         self._now, self._began = -LARGEST_FLOAT, deque()
-        self._counts = dict.fromkeys((*KINDS, *PASSED), 0)
-        self._untold = deque(maxlen=UNTOLD)
+        self._counts = dict.fromkeys((*KINDS, *EXPIRED), 0)
+        self._unreported = deque(maxlen=MOST_UNREPORTED)
         if clock != "now" and not is_thawing():
             self._expire(self.agent.begun - 1)
 
@@ -251,7 +251,8 @@ class Inbox(WrapperBase):
         """Close the episodes past their deadline, then begin the next episode."""
         time = self._expire(self.agent.begun, now)
         episode = self.agent.begin_episode(time)
-        self._date()  # uses the time just read: no clock can fail in between
+        if self._timed:
+            self._began.append(self._now)  # the time just read: no clock can fail in between
         return episode
 
     def expire(self, now: float | None = None) -> Report:
@@ -282,8 +283,8 @@ class Inbox(WrapperBase):
                     "in what was done"
                 )
                 batch.outcomes[i] = replace(outcome, why=why)
-        told = {name: tuple(n for n, what in self._untold if what == name) for name in PASSED}
-        self._untold.clear()
+        told = {name: tuple(n for n, what in self._unreported if what == name) for name in EXPIRED}
+        self._unreported.clear()
         return Report(tuple(batch.outcomes), pathless=tuple(lacking), **told)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
@@ -292,7 +293,7 @@ class Inbox(WrapperBase):
         Only records past the deadline are ignored; the next report names them. For a queue, use
         `take`.
         """
-        given = list(records) if isinstance(records, Iterable) else [records]
+        given = in_a_list(records)
         time = self._expire(self.agent.begun - 1, now)
         batch = self._classify(given)
         fine = ("taken", "late") if self.problem.one_outcome else ("taken", "late", "duplicate")
@@ -308,7 +309,7 @@ class Inbox(WrapperBase):
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, unless it is complete and held."""
         entry = self._table.open.get(episode)
-        if entry is not None and entry.memory and self._heard(entry.facts):
+        if entry is not None and entry.memory and self._has_outcome(entry.facts):
             self.agent.observe(entry.memory)
         self.agent.forget(episode)
         self._table.close(episode)
@@ -336,7 +337,8 @@ class Inbox(WrapperBase):
         def is_open(number: int) -> bool:
             """Whether an episode is still open, given the facts of this batch so far."""
             entered = batch.known.get(number)
-            return not (entered and self._complete(entered)) and self.agent.is_open(number)
+            done = entered and self._has_outcome(entered, and_path=self.uses_paths)
+            return not done and self.agent.is_open(number)
 
         for record in records:
             batch.outcomes.append(self._outcome(record, batch, is_open))
@@ -354,33 +356,30 @@ class Inbox(WrapperBase):
         if kind == "invalid":
             return Outcome(kind, number if isinstance(number, int) else None, part, why)
         assert number is not None
-        used = kind == "taken"
         if kind in ("taken", "late"):
             known = batch.known.get(number) or self._table.known(number)
-            facts = batch.known[number] = {**known, **record.facts()}
-            whole = record
-            if used and record.partial:
-                whole = self.problem.assemble(number, facts, self.information)
-            if used and whole is not None:
-                batch.used.append(whole.dated(record.at))
-        if used and number >= self._due_from:
-            return Outcome(kind, number, part, used=True)
+            batch.known[number] = {**known, **record.facts()}
+        used = kind == "taken"
         if used:
+            facts = batch.known[number]
+            whole = (
+                self.problem.assemble(number, facts, self.information) if record.partial else record
+            )
+            if whole is not None:
+                batch.used.append(whole.dated(record.at))
+            if number >= self._due_from:
+                return Outcome(kind, number, part, used=True)
             kind, why = "late", OVERDUE
         where = f"step {part}" if isinstance(part, int) else part
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 
-    def _complete(self, known: Facts) -> bool:
-        """Whether everything that the agent waits for has arrived."""
-        return not self.problem.awaited(known, self.information, uses_paths=self.uses_paths)
-
-    def _heard(self, known: Facts) -> bool:
-        """Whether the outcome has arrived, with or without its path."""
-        return not self.problem.awaited(known, self.information, uses_paths=False)
+    def _has_outcome(self, known: Facts, *, and_path: bool = False) -> bool:
+        """Whether the outcome has arrived."""
+        return not self.problem.awaited(known, self.information, uses_paths=and_path)
 
     def _lacks_path(self, entry: Open[list[Any]]) -> bool:
         """Whether the outcome of an open episode waits for its path."""
-        return self.uses_paths and not entry.memory and self._heard(entry.facts)
+        return self.uses_paths and not entry.memory and self._has_outcome(entry.facts)
 
     def _enter(self, batch: Batch, records: list[Any], time: float | None) -> None:
         """Pass records to the agent, or hold them, then remember the facts of the batch."""
@@ -395,13 +394,13 @@ class Inbox(WrapperBase):
         for number, known in batch.known.items():
             entry = table.setdefault(number, Open(number, []))
             entry.facts = known
-            done = self._complete(known) and not entry.memory
+            done = self._has_outcome(known, and_path=self.uses_paths) and not entry.memory
             if done or not self.agent.is_open(number):
                 self._table.close(number)
         for number in list(takewhile(lambda n: not self.agent.is_open(n), table)):
             self._table.close(number)  # the agent has discarded it by itself
 
-    def _look(self, now: float | None) -> float | None:
+    def _read_clock(self, now: float | None) -> float | None:
         """The time of a call. Episodes that have begun since the last look are dated.
 
         Without a clock it is what the caller says, which is only for the agent inside.
@@ -409,27 +408,22 @@ class Inbox(WrapperBase):
         if not self._timed:
             return now
         if now is None and isinstance(self.clock, str):
-            raise ValueError(UNREAD[self.clock])
+            raise ValueError(WHY_NO_TIME[self.clock])
         name = "clock()" if now is None else "now"
         read = self.clock() if now is None else now  # type: ignore[operator, misc]
         self._now = max(self._now, checks.real(name, read, -math.inf))
-        self._date()
+        undated = self.agent.begun - self._kept_from - len(self._began)
+        self._began.extend([self._now] * undated)
         return self._now
-
-    def _date(self) -> None:
-        """Date the episodes that have no start time as begun now."""
-        if self._timed:
-            missing = self.agent.begun - self._kept_from - len(self._began)
-            self._began.extend([self._now] * missing)
 
     def _expire(self, newest: int, now: float | None = None) -> float | None:
         """Close the episodes past deadline and grace, given the newest; returns the time."""
-        time = self._look(now)
+        time = self._read_clock(now)
         if self.deadline is None:
             return time
         while self._is_past(self._due_from, self.deadline, newest):
             if self.grace is not None and self.agent.is_open(self._due_from):
-                self._passed(self._due_from, "overdue")
+                self._count_expired(self._due_from, "overdue")
             self._due_from += 1
         limit = self.deadline + (self.grace or 0)
         while self._is_past(self._kept_from, limit, newest):
@@ -438,7 +432,7 @@ class Inbox(WrapperBase):
             if self._timed:
                 self._began.popleft()
             if self.agent.is_open(number):
-                self._end(number, time)
+                self._close(number, time)
             self._table.close(number)
         return time
 
@@ -449,10 +443,10 @@ class Inbox(WrapperBase):
             return place < len(self._began) and self._now - self._began[place] > limit
         return is_past(number, newest, limit)
 
-    def _end(self, number: int, time: float | None) -> None:
+    def _close(self, number: int, time: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
         entry, known = self._table.open.get(number), self._table.known(number)
-        heard = self._heard(known)
+        heard = self._has_outcome(known)
         told = [] if entry is None else entry.memory or []
         if not heard and self.default is not None:
             silent = self.problem.assemble(number, known, self.information, self.default)
@@ -464,16 +458,16 @@ class Inbox(WrapperBase):
             self.agent.forget(number)
         pathless = waits and self.information == "bandit" and self.problem.one_outcome
         if pathless or not (told or heard):
-            self._passed(number, "forgotten")
+            self._count_expired(number, "forgotten")
         elif not heard:
-            self._passed(number, "defaulted")
+            self._count_expired(number, "defaulted")
 
-    def _passed(self, number: int, what: str) -> None:
+    def _count_expired(self, number: int, what: str) -> None:
         """Count an expired episode, and keep it for the next report."""
         self._counts[what] += 1
-        self._untold.append((number, what))
+        self._unreported.append((number, what))
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this inbox; a clock cannot be saved."""
         given = super().configuration()
-        return {**given, "clock": LOST if callable(given["clock"]) else given["clock"]}
+        return {**given, "clock": NO_CLOCK if callable(given["clock"]) else given["clock"]}

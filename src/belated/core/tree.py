@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -245,26 +245,34 @@ def thaw(tree: Tree, size: float = math.inf) -> Any:
     """
     token = _THAWING.set(True)
     try:
-        return _Thaw(size).read("a value", Any, tree)
+        return _Reader({}, {}, Any, _Allowance(size)).read("a value", Any, tree)
     finally:
         _THAWING.reset(token)
 
 
-class _Thaw:
-    """Makes objects from one tree.
+class _Allowance:
+    """What may still be made from one tree: the bytes of policies, and the arrays not taken yet."""
+
+    def __init__(self, size: float) -> None:
+        self.left = size + SMALL
+        self.written: set[int] = set()  # arrays that belong to one object alone
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes objects from a tree. Inside of an agent another reader goes on, which knows its axes.
 
     Attributes:
         named: the sizes of the axes that the problem and the agent know.
         sizes: those of all axes that have names.
         memory: the type of what an agent remembers of an open episode.
+        allowance: common to all readers of one tree.
     """
 
-    def __init__(self, size: float) -> None:
-        self.named: dict[str, Any] = {}
-        self.sizes: dict[str, Any] = {}
-        self.memory: Any = Any
-        self._left = size + SMALL  # bytes left for policies
-        self._written: set[int] = set()  # arrays that belong to one object alone
+    named: dict[str, Any]
+    sizes: dict[str, Any]
+    memory: Any
+    allowance: _Allowance
 
     def read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
         """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is."""
@@ -303,26 +311,25 @@ class _Thaw:
             for n, v in exact(arguments, *_arguments(cls, arguments)).items()
         }
         made = cls(**given)
-        self._left -= 8 * getattr(made, "policy_size", 0)
-        if self._left < 0:
+        self.allowance.left -= 8 * getattr(made, "policy_size", 0)
+        if self.allowance.left < 0:
             raise ValueError(f"{made} is too large for the arrays of the file")
         if "learned" in tree:
-            outside = self.named, self.sizes
-            self.named = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
-            self.sizes = self.named.copy()
-            self.fill(made, tree["learned"], learned_names(cls))
-            self.named, self.sizes = outside
+            axes = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
+            replace(self, named=axes, sizes=axes.copy())._fill(made, tree["learned"])
         return made
 
-    def fill(self, made: Any, learned: Tree, known: Sequence[str]) -> None:
+    def _fill(self, made: Any, learned: Tree) -> None:
         """Give a fresh object what it has learned."""
-        outside, self.memory = self.memory, getattr(made, "remembers", self.memory)
-        for name, value in self._values(type(made), known, learned, made).items():
+        reader = replace(self, memory=getattr(made, "remembers", self.memory))
+        values = reader._attributes(type(made), learned_names(type(made)), learned, made)
+        for name, value in values.items():
             setattr(made, name, value)
-        self.memory = outside
         made.check_learned()
 
-    def _values(self, cls: Any, known: Sequence[str], saved: Tree, fresh: Any) -> dict[str, Any]:
+    def _attributes(
+        self, cls: Any, known: Sequence[str], saved: Tree, fresh: Any
+    ) -> dict[str, Any]:
         """The annotated attributes of a class, by name."""
         given, hints = exact(saved, *known), _hints(cls)
         return {n: self.read(n, hints[n], given[n], getattr(fresh, n, None)) for n in known}
@@ -346,9 +353,9 @@ class _Thaw:
             checks.distributions(name, saved)
         if not (rule.changes if fresh is None else fresh.flags.writeable):
             return frozen(saved)
-        if saved.size and id(saved) in self._written:
+        if saved.size and id(saved) in self.allowance.written:
             raise ValueError(f"{name} must have an array of its own, got that of another")
-        self._written.add(id(saved))
+        self.allowance.written.add(id(saved))
         return np.array(saved)
 
     def _sizes(self, axes: str, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -391,11 +398,8 @@ class _Thaw:
         """One of several values; axes that grow may have other sizes in each."""
         if not isinstance(first, Learned):
             return self.read(name, hint, saved, first if isinstance(first, np.ndarray) else None)
-        outside, self.sizes = self.sizes, self.named.copy()
         fresh = first if isinstance(first, Configured) else copy.deepcopy(first)
-        made = self.read(name, hint, saved, fresh)
-        self.sizes = outside
-        return made
+        return replace(self, sizes=self.named.copy()).read(name, hint, saved, fresh)
 
     def _object(self, name: str, kind: Any, saved: Tree, fresh: Any) -> Any:
         """An agent, an object that learns, or one with fields."""
@@ -408,13 +412,12 @@ class _Thaw:
                 raise ValueError(f"{name} must be an agent such as {checks.show(fresh)}")
             return made
         if isinstance(fresh, Learned):
-            learned = exact(saved, "class", "learned")["learned"]
-            self.fill(fresh, learned, learned_names(type(fresh)))
+            self._fill(fresh, exact(saved, "class", "learned")["learned"])
             return fresh
         if saved["class"] != kind.__name__ or not has_fields(kind):
             raise ValueError(f"{name} must be a {kind.__name__}, got {checks.show(saved['class'])}")
         given = exact(saved, "class", "arguments")["arguments"]
-        made = kind(**self._values(kind, [each.name for each in parameters(kind)], given, fresh))
+        made = kind(**self._attributes(kind, [p.name for p in parameters(kind)], given, fresh))
         if hasattr(made, "check_learned"):
             made.check_learned()
         return made

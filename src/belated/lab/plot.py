@@ -36,7 +36,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from belated.config.part import shown
+from belated.lab.sweep import shown
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.lab import statistics, store

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 
 from belated import config as kinds
-from belated.config.part import Part, Registry, inside_of, shown, with_defaults
+from belated.config.part import Part, Registry, inside_of, with_defaults
+from belated.lab.sweep import shown
 from belated.lab import statistics, store, sweep, toml
 from belated.lab.plot import Drawing
 from belated.lab.results import Results

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from belated.config.part import shown
+from belated.lab.sweep import shown
 from belated.core import checks
 from belated.lab import statistics, store, sweep, tables
 from belated.lab.spec import SCORE, Experiment

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from belated import config as kinds
 from belated.config.part import (
+    MARK,
     Part,
     Registry,
     accepted,
     as_part,
     frozen,
     quoted,
-    shown,
     with_defaults,
 )
 from belated.core import checks
@@ -252,6 +252,20 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
     if part.own and isinstance(held, Part):
         within = within or registry
     return part.replaced(name, _put(key, held, rest, value, within))
+
+
+def shown(value: Any) -> str:
+    """A parameter as text in a name: 0.1, bonus, geometric (mean = 5)."""
+    if isinstance(value, Part):
+        inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
+        kind = value.kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
+        kind = "of a function" if kind == "<lambda>" else kind
+        return f"{kind} ({inner})" if inner else kind
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def label(experiment: Experiment, path: str) -> str:

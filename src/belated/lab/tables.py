@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from tabulate import tabulate
 
-from belated.config.part import shown
+from belated.lab.sweep import shown
 from belated.lab import sweep
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Interval, Line, Series, score_table

@@ -31,7 +31,7 @@ import polars as pl
 
 from belated import config as kinds
 from belated.config.briefing import RunBrief
-from belated.config.part import Part, Registry, accepted, as_part, make, plain
+from belated.config.part import Part, Registry, accepted, fold, make, plain
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
@@ -134,20 +134,14 @@ def _seeded(made: Part, registry: Registry, seeds: Iterator[int], *, always: boo
     always: whether kinds that take a `seed` get one even if it is not requested.
     """
 
-    def inner(value: object, inside: Registry | None) -> object:
-        if isinstance(value, tuple):
-            return tuple(inner(item, inside) for item in value)
-        described = value if inside is None else as_part(value)
-        if not isinstance(described, Part):
-            return value
-        found = _seeded(described, inside or registry, seeds, always=always)
-        return value if found == described else found
+    def each(key: str, part: Part, inside: Registry, values: dict[str, object]) -> Part:
+        maker = None if part.own else inside.kinds.get(part.kind)
+        wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
+        if values.get("seed", wanted) == RUN:
+            values["seed"] = next(seeds)
+        return Part(part.kind, tuple(sorted(values.items())), part.function)
 
-    maker = None if made.own else registry.kinds.get(made.kind)
-    wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
-    for name, value in made.parameters:
-        made = made.replaced(name, inner(value, registry.inside(name)))
-    return made.replaced("seed", next(seeds)) if made.values.get("seed", wanted) == RUN else made
+    return fold("", made, registry, each)  # type: ignore[no-any-return]
 
 
 def rehearse(experiment: Experiment, source: str = "") -> None:
