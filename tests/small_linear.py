@@ -123,7 +123,7 @@ class Greedy(Configured, Deciding):
             asked = entry.notes.decisions.get(0)
             for paid in entry.outcomes if asked else ():
                 x, a = np.asarray(asked.observation), asked.action
-                self.V[a] += np.outer(x, x) * (entry.told == len(entry.outcomes))
+                self.V[a] += np.outer(x, x) * (entry.reported == len(entry.outcomes))
                 self.b[a] += paid.value * x
                 self.times.append(paid.at)
             entry.outcomes = ()

@@ -173,7 +173,7 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
             path = bl.Trajectory(number, np.zeros(4, int), np.zeros(3, int))
             entry = next(e for e in one._ledger if e.number == number)
             told = [] if "path" in entry.facts else [path]
-            one.observe([*told, *([] if entry.told else [bl.Costs(number, costs)])])
+            one.observe([*told, *([] if entry.reported else [bl.Costs(number, costs)])])
     first, second = agent.begin_episode().policy, twin.begin_episode().policy
     assert first.tobytes() == second.tobytes()
 

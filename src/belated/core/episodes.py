@@ -88,7 +88,6 @@ SHARES = (0.5, 0.9, 0.99)
 """The quantiles of delays in the diagnostics."""
 REMEMBER = 256
 """Closed episodes of an agent of which it is known what arrived."""
-SUCH = "records must be such as Trajectory, Costs or Reward"
 REFUSED: dict[Kind, str] = {
     "duplicate": "one is taken per episode, this is a second",
     "late": "episode must be an open one; its feedback came before, or it was forgotten",
@@ -107,7 +106,7 @@ class Open(Generic[Memory]):
         facts: what has arrived.
         path: the record of what was done, if it has arrived and is still needed.
         outcomes: the records of the outcome, if they have arrived and are still needed.
-        told: the number of outcomes that have arrived.
+        reported: the number of outcomes that have arrived.
         settled: whether the outcome has been used, or never will be.
     """
 
@@ -117,7 +116,7 @@ class Open(Generic[Memory]):
     facts: Facts = field(default_factory=dict)
     path: Any = None
     outcomes: tuple[Any, ...] = ()
-    told: int = 0
+    reported: int = 0
     settled: bool = False
 
     @property
@@ -209,12 +208,12 @@ class Episodes(Learned, Generic[Memory]):
         if number >= self.begun:
             return "unknown", f"episode must be one that was begun ({newest(self.begun)})"
         known = batch[number] if number in batch else self.known(number)
-        kind, why = compare(self.told(record, known), known) if known else ("taken", "")
+        kind, why = compare(self.facts_of(record, known), known) if known else ("taken", "")
         if kind == "taken" and not is_open(number):
             return "late", "the episode is closed, and this value did not come before"
         return kind, why
 
-    def told(self, record: Any, known: Facts) -> Facts:
+    def facts_of(self, record: Any, known: Facts) -> Facts:
         """The facts of a record, as they are compared with what is known of its episode."""
         return record.facts()  # type: ignore[no-any-return]
 
@@ -292,7 +291,7 @@ class Ledger(Episodes[Memory]):
             if self._is_new(record, known):
                 number = record.episode
                 before = known[number] if number in known else self.open[number].facts
-                known[number] = before | self.told(record, before)
+                known[number] = before | self.facts_of(record, before)
                 if record.is_outcome:
                     outcomes.setdefault(number, []).append(record)
                 else:
@@ -324,18 +323,18 @@ class Ledger(Episodes[Memory]):
                 kind = "conflict"
         elif kind == "duplicate" and used:
             known = batch.get(record.episode) or self.known(record.episode)
-            used = "" in self.told(record, known).values()
+            used = "" in self.facts_of(record, known).values()
         if kind != "taken" and (used or kind == "unknown"):
             if kind == "conflict" and not record.is_outcome:
                 why = "it must be what act has drawn, got another one"
             raise FeedbackError(f"{_named(record)}: {REFUSED.get(kind, why)}")
         return kind == "taken" and used
 
-    def told(self, record: Any, known: Facts) -> Facts:
+    def facts_of(self, record: Any, known: Facts) -> Facts:
         """The facts of a record; without its value, unless that is remembered of others."""
-        if record.is_outcome:
-            return {record.part: ""} if self._problem.one_outcome else super().told(record, known)
-        return record.as_noted().facts() if known.get("path") else {"path": ""}
+        if not record.is_outcome:
+            return record.as_noted().facts() if known.get("path") else {"path": ""}
+        return {record.part: ""} if self._problem.one_outcome else record.facts()
 
     def _enter(self, entry: Open[Memory], facts: Facts, outcomes: Sequence[Any], path: Any) -> None:
         """Enter what a batch reports of an episode."""
@@ -344,9 +343,9 @@ class Ledger(Episodes[Memory]):
             self.close(entry.number)
         elif path is not None:
             entry.path = path
-        if outcomes and not entry.told:
+        if outcomes and not entry.reported:
             self.delays.add(self.begun - 1 - entry.number)
-        entry.told += len(outcomes)
+        entry.reported += len(outcomes)
         entry.outcomes += tuple(outcomes)
         self._recent.extend(outcome for outcome in outcomes if hasattr(outcome, "values"))
 
@@ -383,7 +382,7 @@ class Ledger(Episodes[Memory]):
         return entry
 
     @property
-    def newest(self) -> Floats | None:
+    def newest_costs(self) -> Floats | None:
         """The costs that arrived last; None if none has arrived."""
         return self._recent[-1].values if self._recent else None
 
@@ -492,7 +491,8 @@ def listed(records: Iterable[Any]) -> list[Any]:
     batch = in_a_list(records)
     wrong = [record for record in batch if not is_record(record)]
     if wrong:
-        raise FeedbackError(f"{SUCH}, got {checks.show(wrong[0])}")
+        such = "such as Trajectory, Costs or Reward"
+        raise FeedbackError(f"records must be {such}, got {checks.show(wrong[0])}")
     return batch
 
 

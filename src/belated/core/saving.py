@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> Agent:
         >>> repr(bl.load(path)) == repr(agent)
         True
     """
-    agent: Agent = from_bytes(_content(Path(path)), str(path), check_is_agent)
+    agent: Agent = from_bytes(_read(Path(path)), str(path), check_is_agent)
     return agent
 
 
@@ -106,7 +106,7 @@ def to_bytes(item: Any) -> bytes:
     data = bytearray()
     written: dict[tuple[Any, ...], tuple[dict[str, Any], object]] = {}
 
-    def keep(array: Any) -> dict[str, Any]:
+    def stored(array: Any) -> dict[str, Any]:
         """What stands for an array in the text; arrays that share memory are written once."""
         if not isinstance(array, np.ndarray) or array.dtype.str not in DTYPES:
             raise ValueError(
@@ -120,7 +120,7 @@ def to_bytes(item: Any) -> bytes:
             data.extend(whole.tobytes())
         return written[key][0]
 
-    text = json.dumps({"belated": _release(), "tree": freeze(item)}, default=keep).encode()
+    text = json.dumps({"belated": _release(), "tree": freeze(item)}, default=stored).encode()
     body = struct.pack("<Q", len(text)) + text + data
     return MARK + struct.pack("<I", VERSION) + hashlib.sha256(body).digest() + body
 
@@ -131,7 +131,7 @@ def from_bytes(
     """The inverse of `to_bytes`. where: the name of these bytes in errors."""
     written_by = ""
     try:
-        header, size = _parsed(content, where)
+        header, size = _unpacked(content, where)
         release = exact(header, "belated", "tree")["belated"]
         if release != _release():
             written_by = f" (written by belated {checks.show(release)}, this is {_release()})"
@@ -162,7 +162,7 @@ def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-def _content(path: Path) -> bytes:
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD.size)
@@ -173,7 +173,7 @@ def _content(path: Path) -> bytes:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _parsed(content: bytes, path: str) -> tuple[Any, int]:
+def _unpacked(content: bytes, path: str) -> tuple[Any, int]:
     """The text of a file, arrays included, and the number of bytes of the arrays."""
     if len(content) < HEAD.size or not content.startswith(MARK):
         raise SavedFileError(f"{path} is not a saved agent")
@@ -189,7 +189,7 @@ def _parsed(content: bytes, path: str) -> tuple[Any, int]:
     arrays: dict[tuple[Any, ...], npt.NDArray[Any]] = {}
     left = len(data)
 
-    def found(table: dict[str, Any]) -> Any:
+    def array_of(table: dict[str, Any]) -> Any:
         """The array that a table stands for, read-only and one for all equal tables."""
         nonlocal left
         if "dtype" not in table:
@@ -205,7 +205,7 @@ def _parsed(content: bytes, path: str) -> tuple[Any, int]:
             arrays[key] = frozen(whole.copy())
         return arrays[key]
 
-    return json.loads(content[HEAD.size : HEAD.size + length], object_hook=found), len(data)
+    return json.loads(content[HEAD.size : HEAD.size + length], object_hook=array_of), len(data)
 
 
 def write(path: Path, content: bytes) -> None:
@@ -216,7 +216,7 @@ def write(path: Path, content: bytes) -> None:
     """
     target = Path(os.path.realpath(path))
     mode = _mode(path, target)
-    partial, file = _beside(target)
+    partial, file = _temporary_file(target)
     try:
         with file:
             file.write(content)
@@ -262,7 +262,7 @@ def _kind(mode: int) -> str:
     return next((name for name, matches in kinds.items() if matches(mode)), "of another kind")
 
 
-def _beside(target: Path) -> tuple[Path, BinaryIO]:
+def _temporary_file(target: Path) -> tuple[Path, BinaryIO]:
     """A new, locked file in the directory of the target."""
     while True:
         name = f".{target.name[:LONGEST]}.{secrets.token_hex(8)}{PARTIAL}"

@@ -39,7 +39,7 @@ SMALL = 2**24
 """Bytes: agents are made only if their policies together need at most the tree's size and this."""
 
 PLAIN = (bool, int, float, str, type(None), None)
-SEVERAL: dict[str, Any] = {"dict": dict[Any, Any], "list": list[Any], "tuple": tuple[Any, ...]}
+CONTAINERS: dict[str, Any] = {"dict": dict[Any, Any], "list": list[Any], "tuple": tuple[Any, ...]}
 """Containers, by the key that marks each in a tree."""
 Tree = Any
 """Plain values: None, numbers, texts, arrays, and lists and dictionaries of them."""
@@ -289,16 +289,16 @@ class _Reader:
         elif hint is Any and "class" in saved:
             return self._make(saved)
         elif hint is Any:
-            hint = SEVERAL[checks.choice(name, next(iter(saved), None), SEVERAL)]
+            hint = CONTAINERS[checks.choice(name, next(iter(saved), None), CONTAINERS)]
         kind = get_origin(hint) or hint
         if kind in (Union, types.UnionType):
-            return self.read(name, _arm(get_args(hint), saved), saved, fresh)
+            return self.read(name, _member(get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
             return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)
         if kind in PLAIN:
             return _plain(name, kind, saved, rule)
         if kind in (list, deque, tuple, dict):
-            return self._several(name, kind, get_args(hint), saved, fresh)
+            return self._container(name, kind, get_args(hint), saved, fresh)
         return self._object(name, kind, saved, fresh)
 
     def _make(self, tree: Tree) -> Any:
@@ -374,7 +374,7 @@ class _Reader:
         allowed = [int(n) if n.isdigit() else self.sizes.setdefault(n, size) for n in names]
         return size if size in allowed else allowed[0]
 
-    def _several(
+    def _container(
         self, name: str, kind: Any, inner: tuple[Any, ...], saved: Tree, fresh: Any
     ) -> Any:
         """A list, a tuple or a dictionary of values of one type, or a tuple of several types."""
@@ -423,7 +423,7 @@ class _Reader:
         return made
 
 
-def _arm(arms: tuple[Any, ...], saved: Tree) -> Any:
+def _member(arms: tuple[Any, ...], saved: Tree) -> Any:
     """The member of a union that a value is of; the first one if its class does not tell."""
     named = saved.get("class") if isinstance(saved, dict) else type(saved).__name__
     for arm in arms:

@@ -259,21 +259,21 @@ class Copied(Configured, Deciding):
             for agent in self.agents:
                 agent.observe((), now)
         _, entries = self._ledger.take(records)
-        mail: dict[int, list[Any]] = {}
+        by_copy: dict[int, list[Any]] = {}
         for entry in entries:
             assert entry.memory is not None
             index, number = entry.memory
-            letters = mail.setdefault(index, [])
+            batch = by_copy.setdefault(index, [])
             if entry.path is not None:
-                letters.append(entry.path.renumbered(number))
-            letters += [outcome.renumbered(number) for outcome in entry.outcomes]
-            if entry.outcomes and entry.told == len(entry.outcomes):  # the first ones
+                batch.append(entry.path.renumbered(number))
+            batch += [outcome.renumbered(number) for outcome in entry.outcomes]
+            if entry.outcomes and entry.reported == len(entry.outcomes):  # the first ones
                 self._free(index)
             entry.path, entry.outcomes = None, ()
-            if self.problem.one_outcome and entry.told and self._ledger.has_path(entry):
+            if self.problem.one_outcome and entry.reported and self._ledger.has_path(entry):
                 self._ledger.settle(entry)
-        for index, letters in mail.items():
-            self.agents[index].observe(letters, now)
+        for index, batch in by_copy.items():
+            self.agents[index].observe(batch, now)
 
     def forget(self, episode: int) -> None:
         """Discard an episode; its copy does not wait any more."""
@@ -282,7 +282,7 @@ class Copied(Configured, Deciding):
             return
         index, number = entry.memory
         self.agents[index].forget(number)
-        if not entry.told:
+        if not entry.reported:
             self._free(index)
 
     def diagnostics(self) -> Mapping[str, float]:

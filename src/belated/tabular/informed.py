@@ -167,7 +167,7 @@ class InformedPlanner(Learner[Suggested]):
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the cost of the policy, and the weights."""
         told = {"weight_plan": 1.0 - self._weight(), **shown(self._model, self._memories)}
-        policy, costs = self._ledger.policy, self._ledger.newest
+        policy, costs = self._ledger.policy, self._ledger.newest_costs
         if policy is not None and costs is not None:
             told["cost"] = self._model.value(frozen(costs), frozen(policy))
         return {**super().diagnostics(), **told}

@@ -258,7 +258,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     def _estimates(self) -> dict[str, float]:
         """The share of rows that were visited, and the policy's cost where costs are estimated."""
-        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest
+        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest_costs
         told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
         if costs is not None and self.information == "bandit":
             means = getattr(self._cost_part, "means", None)

@@ -142,7 +142,7 @@ class DelayedUCBVI(Learner[bool]):
         counts, policy = self._model.counts, self._ledger.policy
         if counts is not None:
             told["visited"] = float(np.mean(counts.visits > 0))
-        if policy is not None and self._ledger.newest is not None:
+        if policy is not None and self._ledger.newest_costs is not None:
             told["cost"] = self._model.value(self._cost_part.means(self._costs), frozen(policy))
         return told
 

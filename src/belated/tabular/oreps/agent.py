@@ -282,7 +282,7 @@ class DelayedOREPS(Learner[bool]):
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger and the solver, and the newest costs of the measure."""
         told = self._ledger.diagnostics()
-        last, costs = self._last, self._ledger.newest
+        last, costs = self._last, self._ledger.newest_costs
         if costs is not None and last is not None:
             measure, costs = np.exp(last.log_measure), self._on_measures(costs)
             pairs = measure if measure.ndim == costs.ndim else measure.sum(axis=3)
