@@ -79,8 +79,8 @@ class Poold(Deciding):
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the newest costs, and the number of waiting costs."""
         told = self._ledger.diagnostics()
-        if self._ledger.newest is not None and self._ledger.policy is not None:
-            told["cost"] = float(np.vdot(self._ledger.newest, self._ledger.policy))
+        if self._ledger.newest_costs is not None and self._ledger.policy is not None:
+            told["cost"] = float(np.vdot(self._ledger.newest_costs, self._ledger.policy))
         return {**told, "waiting": len(self._waiting)}
 
     def __repr__(self) -> str:

@@ -226,7 +226,7 @@ def ledger(h):
 
 
 def first_open(h):
-    return ledger(h)["_open"]["dict"][0][1]["arguments"]
+    return ledger(h)["open"]["dict"][0][1]["arguments"]
 
 
 def renamed(fields, old, new):
@@ -456,7 +456,7 @@ def test_policies_that_open_episodes_share_are_written_once(tmp_path):
     assert shapes.count([5, 50, 4]) == 6  # a policy, the sum of Q, visits, known, unseen and rest
     assert len(content) - arrays < 10 * 8 * 5 * 50 * 4
     loaded = bl.load(tmp_path / "agent")
-    policies = {id(entry.memory.policy.base) for entry in loaded._ledger}
+    policies = {id(entry.memory.policy.base) for entry in loaded._ledger.open.values()}
     assert len(policies) == 1  # memory holds the policy once, too
 
 

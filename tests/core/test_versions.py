@@ -146,7 +146,7 @@ def test_episodes_between_two_updates_share_a_policy():
     agent = bl.DelayedOPPO(world.problem, transitions=Bonus(), update=Softmax(0.2))
     for _ in range(5):
         agent.begin_episode()
-    entries = list(agent._ledger)
+    entries = list(agent._ledger.open.values())
     assert all(entry.memory.policy is entries[0].memory.policy for entry in entries)
 
 
@@ -171,7 +171,7 @@ def test_a_saved_agent_continues_from_differences(name, by_difference):
     for number in agent.open_episodes():
         for one in (agent, twin):
             path = bl.Trajectory(number, np.zeros(4, int), np.zeros(3, int))
-            entry = next(e for e in one._ledger if e.number == number)
+            entry = next(e for e in one._ledger.open.values() if e.number == number)
             told = [] if "path" in entry.facts else [path]
             one.observe([*told, *([] if entry.reported else [bl.Costs(number, costs)])])
     first, second = agent.begin_episode().policy, twin.begin_episode().policy
