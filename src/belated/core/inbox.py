@@ -345,7 +345,7 @@ class Inbox(WrapperBase):
         return batch
 
     def _outcome(self, record: Any, batch: Batch, is_open: Callable[[int], bool]) -> Outcome:
-        """The outcome of a record, which is noted with those of its batch."""
+        """What becomes of a record, whose facts and use are noted in its batch."""
         number, part = getattr(record, "episode", None), getattr(record, "part", None)
         try:
             if self.scale is not None and number is not None:
@@ -374,7 +374,7 @@ class Inbox(WrapperBase):
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 
     def _has_outcome(self, known: Facts, *, and_path: bool = False) -> bool:
-        """Whether the outcome has arrived."""
+        """Whether the outcome has arrived, and_path: and the path, too."""
         return not self.problem.awaited(known, self.information, uses_paths=and_path)
 
     def _lacks_path(self, entry: Open[list[Any]]) -> bool:
@@ -401,7 +401,7 @@ class Inbox(WrapperBase):
             self._table.close(number)  # the agent has discarded it by itself
 
     def _read_clock(self, now: float | None) -> float | None:
-        """The time of a call. Episodes that have begun since the last look are dated.
+        """The time of a call. Episodes that have begun since the last call are dated.
 
         Without a clock it is what the caller says, which is only for the agent inside.
         """
@@ -446,20 +446,20 @@ class Inbox(WrapperBase):
     def _close(self, number: int, time: float | None) -> None:
         """Forget an episode, or give the default to the steps that have not reported."""
         entry, known = self._table.open.get(number), self._table.known(number)
-        heard = self._has_outcome(known)
-        told = [] if entry is None else entry.memory or []
-        if not heard and self.default is not None:
-            silent = self.problem.assemble(number, known, self.information, self.default)
-            told = told if silent is None else [silent]
-        if told:
-            self.agent.observe(told, time)
+        arrived = self._has_outcome(known)
+        held = [] if entry is None else entry.memory or []
+        if not arrived and self.default is not None:
+            by_default = self.problem.assemble(number, known, self.information, self.default)
+            held = held if by_default is None else [by_default]
+        if held:
+            self.agent.observe(held, time)
         waits = self.agent.is_open(number)
         if waits:
             self.agent.forget(number)
         pathless = waits and self.information == "bandit" and self.problem.one_outcome
-        if pathless or not (told or heard):
+        if pathless or not (held or arrived):
             self._count_expired(number, "forgotten")
-        elif not heard:
+        elif not arrived:
             self._count_expired(number, "defaulted")
 
     def _count_expired(self, number: int, what: str) -> None:
