@@ -9,10 +9,10 @@ import belated
 
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
-    "core": (1929, 40, 6.15),
+    "core": (1897, 41, 6.15),
     "tabular": (4947, 80, 6.35),
     "linear": (1688, 18, 7.25),
-    "lab": (1743, 20, 7.49),
+    "lab": (1749, 20, 7.49),
     "service": (2837, 35, 6.06),
     "config": (399, 5, 6.24),
     "stale and gymnasium": (430, 7, 6.4),
