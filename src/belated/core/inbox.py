@@ -17,7 +17,11 @@ bandit feedback has the costs of all steps at once), a whole cost function, or o
 The inbox keeps a table of episodes (`episodes.Episodes`), to tell duplicates from conflicts, also
 among late records: the facts of those that are open, and of the last `remember` closed ones. It
 knows nothing of episodes closed earlier, and calls their records late. So memory is bounded by the
-number of open episodes and `remember`.
+number of open episodes and `remember`. By age, the oldest first, episodes are
+
+    closed          up to `_kept_from`: past deadline and grace
+    overdue         up to `_due_from`: past the deadline; their records are late, but used
+    in time         the others
 
 A deadline closes every episode that has waited longer. Without a default the episode is forgotten.
 With a default, every step that has not reported gets that cost: where only successes report,

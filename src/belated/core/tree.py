@@ -7,10 +7,19 @@ value; its constructor sets the first values. Nothing else is needed to save it:
         sums: Floats
         visits: Annotated[Ints, Entries(low=0)]
 
-`freeze` turns an object into dictionaries, lists, numbers, texts and arrays. `thaw` makes a fresh
-object from the saved arguments and fills it. It compares the tree with the annotations and with the
-fresh object: names, types, the size of every axis, and the range of every number, because kernels
-do not check an index again.
+`freeze` turns an object into dictionaries, lists, numbers, texts and arrays:
+
+    None, a number, a text, an array         itself
+    a list or a queue, a tuple               {"list": [...]}, {"tuple": [...]}
+    a dictionary                             {"dict": [[key, value], ...]}
+    an object with fields                    {"class": name, "arguments": {...}}
+    a `Configured` object that is an argument, such as a problem: the same
+    a `Configured` object that learns        {"class": ..., "arguments": ..., "learned": {...}}
+    a `Learned` object inside of another     {"class": ..., "learned": {...}}
+
+`thaw` makes a fresh object from the saved arguments and fills it. It compares the tree with the
+annotations and with the fresh object: names, types, the size of every axis, and the range of every
+number, because kernels do not check an index again.
 """
 
 import copy
@@ -275,7 +284,11 @@ class _Reader:
     allowance: _Allowance
 
     def read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
-        """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is."""
+        """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is.
+
+        fresh: the value in a fresh object, which knows more than the annotation: the shape of an
+        array, or an object to fill.
+        """
         rule = ANYTHING
         if get_origin(hint) is Annotated:
             hint, *marks = get_args(hint)
