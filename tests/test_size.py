@@ -9,7 +9,7 @@ import belated
 
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
-    "core": (1897, 41, 6.15),
+    "core": (1894, 41, 6.15),
     "tabular": (4947, 80, 6.35),
     "linear": (1688, 18, 7.25),
     "lab": (1749, 20, 7.49),

@@ -223,8 +223,7 @@ class Episode:
             if steps is None:
                 raise ValueError("record is for episodes with steps, got one without them")
             self._steps = steps(self.number)
-        made: list[Any] = self._steps.note(step, state, action, cost)
-        return made
+        return list(self._steps.note(step, state, action, cost))
 
     def renumbered(self, number: int) -> Self:
         """The same episode under another number; both share their notes."""

@@ -28,7 +28,7 @@ import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +97,7 @@ def load(path: str | os.PathLike[str]) -> Agent:
         >>> repr(bl.load(path)) == repr(agent)
         True
     """
-    agent: Agent = from_bytes(_read(Path(path)), str(path), check_is_agent)
-    return agent
+    return cast(Agent, from_bytes(_read(Path(path)), str(path), check_is_agent))
 
 
 def to_bytes(item: Any) -> bytes:
@@ -158,8 +157,7 @@ def _release() -> str:
 
 def saved_configuration(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The class and arguments of a saved agent, as plain values."""
-    found: dict[str, Any] = describe(load(path))
-    return found
+    return cast(dict[str, Any], describe(load(path)))
 
 
 def _read(path: Path) -> bytes:
