@@ -1,17 +1,22 @@
-"""Tests of three equal lines, of a better line, and what being sure costs.
+"""Tests of equal lines, of a better line, and what being sure costs.
 
     python benchmarks/which_line.py aa --tests 1000       equal lines: how often a winner is named
     python benchmarks/which_line.py power --tests 200     5 % against 7 %, equal shares
     python benchmarks/which_line.py stake --tests 500     does at_stake cover the truth on night 30?
-    python benchmarks/which_line.py floors --tests 100    floor, nights until sure, money lost
-    python benchmarks/which_line.py costs --tests 100     what following either answer costs
+    python benchmarks/which_line.py floors --tests 200    floor, nights until sure, money lost
+    python benchmarks/which_line.py costs --tests 200     what following either answer costs
+    python benchmarks/which_line.py plans --tests 200     does advise(prove_within=) keep its word?
     python benchmarks/which_line.py figure                docs/nights.png
-    options: --case NAME (one case), --workers 2, --nights 60
+    options: --case NAME (one case), --workers 2, --seed 0 (the first one)
 
 A test is 60 nights of 200 decisions. Purchases report one to three days later, at night; the
-recommended learner allocates, unless shares are equal. Each night people look; the first night on
-which somebody would say "sure" counts. The old answer is a posterior probability of 95 %; the new
-one is `winner`, over decisions whose outcomes are final (window: three days).
+recommended learner allocates. Each night people ask `agent.verdict(window=3, range=(0, 1))`; the
+first night on which somebody would say "sure" counts. The old answer is a posterior probability of
+95 %; the new one is `winner`.
+
+Each test is a row of out/which_line.csv: table, case, seed, the code that ran (a hash of the
+learner and the verdict), and what was found. A test that is there is not run again, so that a
+killed run goes on.
 """
 
 import os
@@ -20,7 +25,10 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import argparse
+import csv
+import hashlib
 import math
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -32,8 +40,9 @@ from matplotlib import pyplot
 
 import belated as bl
 from belated.evaluation import Contest
-from belated.verdict import verdict
+from belated.verdict import Verdict
 
+ROOT = Path(__file__).parent.parent
 A_DAY, WINDOW = 200, 3
 
 
@@ -43,12 +52,14 @@ class Case:
 
     rates: tuple[float, ...]
     features: int = 0
+    own: bool = False  # whether what features do depends on the line
     slow: bool = False  # delays that depend on the line
     weekly: float = 0.0
     trend: float = 0.0
-    heavy: bool = False  # lognormal amounts instead of ones
+    heavy: bool = False  # lognormal amounts instead of ones: no range is known
     floor: float = 0.01
     equal: int = 0  # nights of equal shares before the learner allocates
+    nights: int = 60
 
     def rate(self, day: int) -> float:
         """By how much all rates are multiplied on a day."""
@@ -56,280 +67,257 @@ class Case:
         return week * (1.0 + self.trend * (day / 30.0 - 1.0))
 
 
+THREE = (0.05,) * 3
 AA = {
     **{
         f"{K} lines, {100 * rate:g} %": Case((rate,) * K)
         for rate in (0.05, 0.01)
         for K in (2, 3, 6)
     },
-    "3 lines, features": Case((0.05,) * 3, features=3),
-    "3 lines, delays by line": Case((0.05,) * 3, slow=True),
-    "3 lines, weekly rhythm": Case((0.05,) * 3, weekly=0.5),
-    "3 lines, trend": Case((0.05,) * 3, trend=0.6),
-    "3 lines, features, weekly, trend, delays by line": Case((0.05,) * 3, 3, True, 0.5, 0.6),
-    "3 lines, heavy-tailed amounts": Case((0.05,) * 3, heavy=True),
+    "3 lines, features": Case(THREE, 3),
+    "3 lines, features by line": Case(THREE, 3, own=True),
+    "3 lines, delays by line": Case(THREE, slow=True),
+    "3 lines, weekly rhythm": Case(THREE, weekly=0.5),
+    "3 lines, trend": Case(THREE, trend=0.6),
+    "3 lines, all of these": Case(THREE, 3, True, True, 0.5, 0.6),
+    "3 lines, heavy-tailed amounts": Case(THREE, heavy=True),
+    "2 lines, equal shares": Case((0.05,) * 2, floor=1.0),
+    "3 lines, all of these, floor 30 %": Case(THREE, 3, True, True, 0.5, 0.6, floor=0.3),
+    "2 lines, heavy-tailed amounts, equal shares": Case((0.05,) * 2, heavy=True, floor=1.0),
 }
-POWER = {"5 % against 7 %, equal shares": Case((0.05, 0.07), floor=1.0)}
+# A fixed-sample test of power 80 % needs 4,414 decisions; a winner may take twice as many.
+POWER = {"5 % against 7 %": Case((0.05, 0.07), floor=1.0, nights=math.ceil(8828 / A_DAY) + WINDOW)}
 STAKE = {
-    "5, 5, 5 %": Case((0.05,) * 3),
-    "5, 5, 7 %": Case((0.05, 0.05, 0.07)),
-    "1, 1, 2 %": Case((0.01, 0.01, 0.02)),
-    "5, 7 %, features": Case((0.05, 0.07), features=3),
+    "5, 5, 5 %": Case(THREE, nights=31),
+    "5, 5, 7 %": Case((0.05, 0.05, 0.07), nights=31),
+    "1, 1, 2 %": Case((0.01, 0.01, 0.02), nights=31),
+    "5, 7 %, features": Case((0.05, 0.07), 3, nights=31),
+    "5, 7 %, features by line": Case((0.05, 0.07), 3, own=True, nights=31),
 }
+BETTER = (0.05, 0.05, 0.07)
 FLOORS = {
-    **{
-        f"floor {100 * floor:g} %": Case((0.05, 0.05, 0.07), floor=floor)
-        for floor in (0.01, 0.2, 0.5, 1.0)
-    },
-    **{
-        f"{nights} nights of equal shares, then 1 %": Case((0.05, 0.05, 0.07), equal=nights)
-        for nights in (20, 40)
-    },
+    **{f"floor {100 * f:g} %": Case(BETTER, floor=f) for f in (0.01, 0.2, 0.5, 1.0)},
+    **{f"{n} nights of equal shares, then 1 %": Case(BETTER, equal=n) for n in (20, 40)},
 }
-COSTS = {"5, 7 %": Case((0.05, 0.07), floor=1.0), "5, 5, 7 %": Case((0.05, 0.05, 0.07), floor=1.0)}
-FIGURE = COSTS["5, 7 %"]
+COSTS = {"5, 7 %": Case((0.05, 0.07), floor=1.0), "5, 5, 7 %": Case(BETTER, floor=1.0)}
+ASKED = {  # lines, decisions, difference, rate
+    "2 lines, 4 points by 4,000": (2, 4_000, 0.04, 0.06),
+    "2 lines, 2 points by 20,000": (2, 20_000, 0.02, 0.06),
+    "3 lines, 2 points by 16,000": (3, 16_000, 0.02, 0.06),
+    "3 lines, 2 points by 40,000": (3, 40_000, 0.02, 0.06),
+}
+
+
+def plan(lines: int, within: int, difference: float, rate: float) -> Case:
+    """What is advised: a floor, or first nights of equal shares; all lines but one are worse."""
+    asked = {"prove_within": within, "difference": difference, "rate": rate}
+    advice = bl.advise(bl.Choice(lines), **asked)
+    phase = [note for note in advice.notes if note.startswith("Equal shares")]
+    equal = math.ceil(
+        int(phase[0].split("about ")[1].split()[0].replace(",", "")) / A_DAY if phase else 0
+    )
+    rates = (rate - difference / 2.0,) * (lines - 1) + (rate + difference / 2.0,)
+    floor = 0.01 if phase else advice.make().floor
+    return Case(rates, floor=floor, equal=equal, nights=within // A_DAY + WINDOW)
 
 
 @dataclass
 class Night:
     """What was said on a night."""
 
-    leads: float  # the largest posterior probability
-    sure: bool  # by the confidence sequence
-    exact: bool
-    winner: int | None
-    limit: bool  # by the asymptotic sequence, for comparison
+    verdict: Verdict
+    limit: bool  # whether the asymptotic sequence names a winner
     lost: float  # money lost so far, in outcomes
-    stake: float
     truth: float  # what is really at stake
-    verdict: object
 
 
-def nights(case: Case, seed: int, count: int = 60, told: tuple[int, ...] = ()) -> list[Night]:
-    """Play a test; told: the nights on which the verdict is asked for (all: every night)."""
+def nights(case: Case, seed: int) -> Iterator[Night]:
+    """Play a test."""
     rng = np.random.default_rng([seed, 7])
     K, d = len(case.rates), case.features
-    choice = bl.Choice(actions=K, features=d) if d else bl.Choice(actions=K)
-    agent = bl.recommend(choice, silence=0.0, floor=case.floor, seed=seed)
-    effects = 0.5 * rng.standard_normal(d)
-    bounds = None if case.heavy else (0.0, 1.0)
-    contests = [
-        Contest(K, d, range=b, least=case.floor / K if d and b else None) for b in (bounds, None)
-    ]
+    agent = bl.recommend(
+        bl.Choice(actions=K, features=d) if d else bl.Choice(actions=K),
+        floor=1.0 if case.equal else case.floor,
+        seed=seed,
+    )
+    effects = rng.standard_normal((d, K if case.own else 1))
+    limit = Contest(K, d)
     queue: dict[int, list[bl.Reward]] = {}
-    days, found, lost = [], [], 0.0
-    for day in range(count):
+    days, lost = [], 0.0
+    for day in range(case.nights):
+        if case.equal and day == case.equal:
+            agent.change(floor=case.floor)
         x = rng.standard_normal((A_DAY, d))
-        lift = (
-            np.clip(np.exp(x @ effects - effects @ effects / 2.0), 0.0, 6.0)
-            if d
-            else np.ones(A_DAY)
-        )
-        p, actions = np.full((A_DAY, K), 1.0 / K), np.zeros(A_DAY, dtype=int)
-        for k in range(A_DAY):
-            among = [int(rng.integers(K))] if day < case.equal else None
-            decision = agent.decide(x[k] if d else None, now=float(day), among=among)
-            actions[k] = decision.action
-            if day >= case.equal:
-                p[k] = decision.probabilities
-        chance = np.clip(np.outer(lift, case.rates) * case.rate(day), 0.0, 1.0)
-        lost += float((chance.max(axis=1) - chance[np.arange(A_DAY), actions]).sum())
-        outcomes = (rng.random(A_DAY) < chance[np.arange(A_DAY), actions]).astype(float)
-        if case.heavy:
-            outcomes *= rng.lognormal(3.0, 1.0, A_DAY)
-        delays = (
-            1 + rng.integers(0, 3, A_DAY)
-            if not case.slow
-            else 1 + np.minimum(rng.integers(0, 3, A_DAY), actions % 3)
-        )
+        lift = 1.0 + 0.8 * np.tanh(x @ effects)  # 1 on average, for every line
+        chance = lift * case.rate(day) * case.rates
+        made = [agent.decide(x[k] if d else None, now=float(day)) for k in range(A_DAY)]
+        actions = np.array([one.action for one in made])
+        mine = chance[np.arange(A_DAY), actions]
+        lost += float((chance.max(axis=1) - mine).sum())
+        outcomes = (rng.random(A_DAY) < mine).astype(float)
+        outcomes *= rng.lognormal(3.0, 1.0, A_DAY) if case.heavy else 1.0
+        delays = 1 + np.minimum(rng.integers(0, 3, A_DAY), actions % 3 if case.slow else 2)
         for k in np.flatnonzero(outcomes):
-            number = day * A_DAY + int(k)
-            queue.setdefault(day + int(delays[k]), []).append(bl.Reward(number, float(outcomes[k])))
-        days.append((actions, p, outcomes, x))
+            reward = bl.Reward(made[k], float(outcomes[k]))
+            queue.setdefault(day + int(delays[k]), []).append(reward)
+        least = np.full((A_DAY, K), agent.floor / K) if d else None
+        days.append((actions, np.array([one.probabilities for one in made]), outcomes, x, least))
         agent.observe(queue.pop(day, []), now=float(day))
         if day >= WINDOW:
-            for contest in contests:
-                contest.extend(*days[day - WINDOW][:3], days[day - WINDOW][3] if d else None)
-        ask = not told or day in told
-        said = (
-            verdict(agent.table(), contests[0], pace=A_DAY, window=WINDOW, time="days")
-            if ask
-            else None
-        )
+            *columns, least = days[day - WINDOW]
+            limit.extend(*columns, least=least)
+        range_ = None if case.heavy else (0.0, 1.0)
+        said = agent.verdict(float(WINDOW), range_, time="days")
         values = np.array(case.rates) * case.rate(day) * (math.exp(3.5) if case.heavy else 1.0)
-        leader = int(said.leader) if ask and said.leader is not None else 0
-        found.append(
-            Night(
-                said.leads if ask else math.nan,
-                contests[0].winner() is not None,
-                contests[0].exact,
-                contests[0].winner(),
-                contests[1].winner() is not None,
-                lost,
-                said.at_stake if ask else math.nan,
-                float(values.max() - values[leader]),
-                said,
-            )
-        )
-    return found
-
-
-def first(said: list[bool]) -> float:
-    """The first night on which it was said; infinite if never."""
-    return said.index(True) if True in said else math.inf
-
-
-def summary(case: Case, count: int, told: tuple[int, ...], seed: int) -> tuple[float, ...]:
-    """First nights of the old answer, of the new one and of the asymptotic one; at stake; lost."""
-    seen = nights(case, seed, count, told)
-    stakes = [(one.stake, one.truth) for one in seen if not math.isnan(one.stake)]
-    right = [one.winner == int(np.argmax(case.rates)) for one in seen if one.sure][:1]
-    return (
-        first([one.leads >= 0.95 for one in seen]),
-        first([one.sure for one in seen]),
-        first([one.limit for one in seen]),
-        float(all(right)),
-        seen[-1].lost,
-        *(stakes[-1] if stakes else (math.nan, math.nan)),
-    )
-
-
-def costs(case: Case, count: int, seed: int) -> list[float]:
-    """What following the old answer costs, then the new one: night, whether it is right, lost.
-
-    Shares are equal until it is given, and then everybody gets its line, until the last night.
-    """
-    seen, told = nights(case, seed, count), []
-    old = first([one.leads >= 0.95 for one in seen]), lambda one: int(one.verdict.leader)
-    new = first([one.sure for one in seen]), lambda one: one.winner
-    for night, line in (old, new):
-        at = seen[int(min(night, count - 1))]
-        short = max(case.rates) - (case.rates[line(at)] if night < count else max(case.rates))
-        told += [night, short == 0.0, at.lost + max(count - 1 - night, 0) * A_DAY * short]
-    return told
-
-
-def compare(given: argparse.Namespace) -> None:
-    """Print the medians and means of `costs`."""
-    for name, case in COSTS.items():
-        with ProcessPoolExecutor(given.workers) as pool:
-            seeds = range(given.seed, given.seed + given.tests)
-            found = np.array(list(pool.map(partial(costs, case, given.nights), seeds)))
-        for answer, part in (("old", found[:, :3]), ("new", found[:, 3:])):
-            said = np.isfinite(part[:, 0])
-            print(
-                f"| {name} | {answer} | {100 * said.mean():.0f} % | {np.median(part[:, 0]):.0f} "
-                f"| {100 * (1 - part[:, 1]).mean():.0f} % | {part[:, 2].mean():.0f} "
-                f"± {part[:, 2].std() / math.sqrt(len(part)):.0f} |",
-                flush=True,
-            )
-
-
-def run(
-    cases: dict[str, Case], told: tuple[int, ...], given: argparse.Namespace
-) -> dict[str, np.ndarray]:
-    """The summaries of all tests, (tests, 7) per case."""
-    found = {}
-    with ProcessPoolExecutor(given.workers) as pool:
-        for name, case in cases.items():
-            if given.case and given.case != name:
-                continue
-            one = partial(summary, case, given.nights, told)
-            found[name] = np.array(list(pool.map(one, range(given.seed, given.seed + given.tests))))
-            print(row(name, found[name]), flush=True)
-    return found
-
-
-def row(name: str, found: np.ndarray) -> str:
-    """A row of a table: shares of the tests in which something was said, and their error."""
-    n = len(found)
-    shares = np.isfinite(found[:, :3]).mean(axis=0)
-    said = [
-        f"{100 * share:.1f} ± {100 * math.sqrt(share * (1 - share) / n):.1f}" for share in shares
-    ]
-    when = found[np.isfinite(found[:, 1]), 1]
-    middle = f"{np.median(when):.0f}" if len(when) else "-"
-    cover = np.nanmean(found[:, 5] >= found[:, 6]) if not np.isnan(found[:, 5]).all() else math.nan
-    return (
-        f"| {name} | {n} | {' | '.join(said)} | {middle} | {100 * found[:, 3].mean():.0f} "
-        f"| {found[:, 4].mean():.0f} | {100 * cover:.1f} | {np.nanmedian(found[:, 5]):.4f} |"
-    )
+        truth = float(values.max() - values[int(said.leader or 0)])
+        yield Night(said, limit.winner() is not None, lost, truth)
 
 
 COLUMNS = (
-    *("case", "tests", "posterior 95 %", "winner", "winner, asymptotic", "median night"),
-    *("right, %", "lost", "at stake covers, %", "at stake"),
+    *("old", "old_short", "new", "new_short", "asymptotic", "lost", "cost_old", "cost_new"),
+    *("stake", "truth"),
 )
+
+
+def summary(case: Case, seed: int) -> list[float]:
+    """The numbers of a test, as in `COLUMNS`.
+
+    Of both answers the first night (infinite: never), and by how much the line is worse than the
+    best one; the first night of the asymptotic sequence; purchases lost by the last night, and what
+    it would have been if everybody had got the line of either answer from its night on; at stake.
+    """
+    seen, found, spent = list(nights(case, seed)), [], []
+    for named in (
+        [one.verdict.leader if one.verdict.leads >= 0.95 else None for one in seen],
+        [one.verdict.winner for one in seen],
+    ):
+        at = next((night for night, line in enumerate(named) if line is not None), None)
+        short = 0.0 if at is None else max(case.rates) - case.rates[int(named[at] or 0)]
+        rest = 0 if at is None else (case.nights - 1 - at) * A_DAY
+        spent.append(seen[-1 if at is None else at].lost + rest * short)
+        found += [math.inf if at is None else at, short]
+    limit = next((night for night, one in enumerate(seen) if one.limit), math.inf)
+    last = seen[-1]
+    return [*found, limit, last.lost, *spent, last.verdict.at_stake, last.truth]
+
+
+def code() -> str:
+    """A hash of the learner and the verdict."""
+    source = ROOT / "src" / "belated"
+    files = [*sorted((source / "linear").glob("*.py")), *source.glob("sequences.py")]
+    told = b"".join(file.read_bytes() for file in [*files, source / "verdict.py"])
+    return hashlib.sha256(told).hexdigest()[:8]
+
+
+def run(table: str, cases: dict[str, Case], given: argparse.Namespace) -> None:
+    """Run the tests that are not in the file, and print a row per case."""
+    out = ROOT / "out" / "which_line.csv"
+    out.parent.mkdir(exist_ok=True)
+    ran = code()
+    for name, case in cases.items():
+        if given.case not in (None, name):
+            continue
+        found = {}
+        if out.exists():
+            with out.open(newline="") as lines:
+                rows = [row for row in csv.reader(lines) if row[:2] == [table, name]]
+            found = {int(row[2]): [float(v) for v in row[4:]] for row in rows if row[3] == ran}
+        seeds = range(given.seed, given.seed + given.tests)
+        left = [seed for seed in seeds if seed not in found]
+        with ProcessPoolExecutor(given.workers) as pool, out.open("a", newline="") as lines:
+            for seed, numbers in zip(left, pool.map(partial(summary, case), left), strict=True):
+                found[seed] = numbers
+                told = [f"{number:.6g}" for number in numbers]
+                csv.writer(lines).writerow([table, name, seed, ran, *told])
+                lines.flush()
+        print(row(name, np.array([found[seed] for seed in seeds]), given.seed), flush=True)
+
+
+HEAD = (
+    "| case | seeds | posterior 95 %, % | wrong | night | winner, % | wrong | night "
+    "| asymptotic, % | lost | old answer | new answer | at stake covers, % | at stake |"
+)
+
+
+def row(name: str, found: np.ndarray, seed: int) -> str:
+    """A row of a table: how often something was said, with its error, and medians and means."""
+    n, of = len(found), dict(zip(COLUMNS, found.T, strict=True))
+
+    def often(said: np.ndarray) -> str:
+        share = said.mean()
+        return f"{100 * share:.1f} ± {100 * math.sqrt(share * (1 - share) / n):.1f}"
+
+    told = []
+    for answer in ("old", "new"):
+        said = np.isfinite(of[answer])
+        wrong = 100 * (of[f"{answer}_short"] > 0.0).mean()
+        night = f"{np.median(of[answer][said]):.0f}" if said.any() else "-"
+        told += [often(said), f"{wrong:.1f}", night]
+    told.append(often(np.isfinite(of["asymptotic"])))
+    for money in ("lost", "cost_old", "cost_new"):
+        told.append(f"{of[money].mean():.0f} ± {of[money].std() / math.sqrt(n):.0f}")
+    told += [often(of["stake"] >= of["truth"]), f"{np.median(of['stake']):.4f}"]
+    return f"| {name} | {seed} to {seed + n - 1} | {' | '.join(told)} |"
 
 
 def figure(given: argparse.Namespace) -> None:
     """The old answer, the new one, and what both cost, over 60 nights; docs/nights.png."""
-    seen = nights(FIGURE, given.seed, given.nights)
-    day = np.arange(given.nights)
+    seen = list(nights(COSTS["5, 7 %"], given.seed))
+    day = np.arange(len(seen))
     verdicts = [one.verdict for one in seen]
     ends = [
         (-9.0, 9.0) if v.difference is None else (100 * v.difference.low, 100 * v.difference.high)
         for v in verdicts
     ]
     low, high = np.clip(np.nan_to_num(np.array(ends), posinf=9.0, neginf=-9.0), -9.0, 9.0).T
-    old, new = first([one.leads >= 0.95 for one in seen]), first([one.sure for one in seen])
+    numbers = summary(COSTS["5, 7 %"], given.seed)
     matplotlib.use("Agg")
     plot, axes = pyplot.subplots(3, 1, figsize=(7, 7), sharex=True, constrained_layout=True)
-    axes[0].plot(day, [100 * one.leads for one in seen], color="tab:gray")
+    axes[0].plot(day, [100 * one.leads for one in verdicts], color="tab:gray")
     axes[0].axhline(95, color="tab:red", lw=0.8, ls=":")
     axes[0].set_ylabel("leads, %")
     axes[1].fill_between(day, low, high, color="tab:blue", alpha=0.25)
     axes[1].axhline(0, color="black", lw=0.8)
     axes[1].set_ylim(-9, 9)
     axes[1].set_ylabel("cents a mail")
-    axes[2].plot(day, [min(100 * one.stake, 9) for one in seen], label="at stake, at most")
+    axes[2].plot(day, [min(100 * one.at_stake, 9) for one in verdicts], label="at stake, at most")
     axes[2].plot(day, [100 * one.truth for one in seen], label="really lost, if all get the leader")
     axes[2].set_ylabel("cents a mail")
     axes[2].set_xlabel("night")
     axes[2].legend(frameon=False)
     titles = ["Leader is best", "Leader less runner-up, at every look"]
-    for k, (night, colour, name) in enumerate(
-        ((old, "tab:red", "95 %"), (new, "tab:green", "winner"))
-    ):
+    answers = ((numbers[0], "tab:red", "95 %"), (numbers[2], "tab:green", "winner"))
+    for k, (night, colour, name) in enumerate(answers):
         if math.isfinite(night):
-            titles[k] += f": {name} first on night {night} (line {seen[night].verdict.leader}, "
-            titles[k] += f"{seen[night].lost:.0f} purchases lost by then)"
+            line = seen[int(night)].verdict.leader
+            titles[k] += f": {name} first on night {night} (line {line}, {numbers[6 + k]:.0f} "
+            titles[k] += "purchases lost if all get it then)"
             for one in axes:
                 one.axvline(night, color=colour, lw=1.0, ls="--")
     for one, title in zip(axes, [*titles, "What giving everybody the leader costs"], strict=True):
         one.set_title(title, loc="left", fontsize=9)
-    plot.savefig(Path(__file__).parent.parent / "docs" / "nights.png", dpi=110)
-    print(f"old answer: night {old}, new one: night {new}; lost so far: ", end="")
-    print([round(seen[int(n)].lost, 1) for n in (old, new) if math.isfinite(n)])
+    plot.savefig(ROOT / "docs" / "nights.png", dpi=110)
+    print(dict(zip(COLUMNS, numbers, strict=True)))
 
 
 def main() -> None:
     """See the module."""
+    plans = {name: plan(*asked) for name, asked in ASKED.items()}
+    tables = {
+        "aa": AA, "power": POWER, "stake": STAKE, "floors": FLOORS, "costs": COSTS, "plans": plans,
+    }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["aa", "power", "stake", "floors", "costs", "figure"])
+    parser.add_argument("what", choices=[*tables, "figure"])
     parser.add_argument("--tests", type=int, default=100)
-    parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case")
     given = parser.parse_args()
     if given.what == "figure":
         figure(given)
         return
-    if given.what == "costs":
-        print("| lines | answer | given | median night | wrong | purchases lost |")
-        compare(given)
-        return
-    print("", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", sep="\n")
-    if given.what == "aa":
-        run(AA, (), given)
-    elif given.what == "power":
-        given.nights = math.ceil(8828 / A_DAY) + WINDOW
-        run(POWER, (given.nights - 1,), given)
-    elif given.what == "stake":
-        run(STAKE, (30,), given)
-    else:
-        run(FLOORS, (given.nights - 1,), given)
+    print(f"Code {code()}.", "", HEAD, "|---" * HEAD.count(" |") + "|", sep="\n")
+    run(given.what, tables[given.what], given)
 
 
 if __name__ == "__main__":

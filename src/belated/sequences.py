@@ -31,7 +31,7 @@ from typing import Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints
+from belated.core.arrays import Bools, Floats, Ints
 
 TUNED = 25.0
 """The variance, in squares of a typical outcome, at which intervals are narrowest."""
@@ -110,7 +110,17 @@ STATE = (
         "_gram",
         "_target",
     ),
-    *("_coefficients", "_mean", "_total", "_square", "_weights", "_moments", "_rho", "_next"),
+    *(
+        "_coefficients",
+        "_mean",
+        "_total",
+        "_square",
+        "_played",
+        "_square",
+        "_moments",
+        "_rho",
+        "_next",
+    ),
 )
 """What a contest has seen, in the order of its state."""
 
@@ -164,8 +174,9 @@ class Contest:
         self._gram, self._target = np.zeros((A, d, d)), np.zeros((A, d))
         self._coefficients: Floats = np.zeros((A, d))
         self._mean, self._total = 0.0, 0.0
-        self._square = np.full(L, float(A))  # recent mean square of the importance weights
-        self._weights = np.array([float(FIRST), *np.full(L, float(FIRST * A))])  # n, sums of w^2
+        # Decisions in which a line was possible, and what to expect of squared importance weights.
+        self._played = np.outer([1.0, A], np.full(L, float(FIRST)))
+        self._square = np.full(L, float(A))  # their mean at the last fit
         self._moments = np.zeros(2)  # sums of squares and fourth powers of the residuals
         self._rho = TUNED if self.range is not None else 0.0
         self._next = FIRST
@@ -174,6 +185,18 @@ class Contest:
     def exact(self) -> bool:
         """Whether the level holds for every sample size."""
         return self.range is not None and self._bounded
+
+    @property
+    def _enough(self) -> Bools:
+        """Which lines have outcomes enough for the normal limit, (L,).
+
+        A line that is played rarely looks certain before its first success, so the kurtosis is that
+        of the outcomes of all lines: one success in a hundred counts a hundred decisions as one.
+        """
+        squares, fourth = self._moments
+        plays = self._played[0] ** 2 / self._played[1]
+        found: Bools = plays * squares**2 >= ENOUGH * self.decisions * fourth
+        return found
 
     def state(self) -> Floats:
         """What it has seen, as numbers (m,)."""
@@ -249,6 +272,7 @@ class Contest:
         if self._rho:
             wealth = log_wealth(self._S, self._V, self._rho, exact=self.exact)
             proved = wealth >= math.log(self.lines / (1.0 - self.level))
+            proved &= self.exact | (self._enough[:, None] & self._enough)
             self._sure = np.maximum(self._sure, proved) * ~proved.T
 
     def _known(self, p: Floats, could: Floats, least: object) -> Floats | None:
@@ -264,6 +288,8 @@ class Contest:
     ) -> None:
         """Add decisions to the sums; all of them use the model and the weights of the past."""
         n, each = len(a), np.arange(len(a))
+        if self._of_policies:
+            least = np.broadcast_to(least.min(axis=1, keepdims=True), (n, self.lines))
         X = np.column_stack([x, np.ones(n)])
         q = np.clip(self._mean + X @ self._coefficients.T, *self._ends)  # (n, A)
         residual = r - q[each, a]
@@ -279,7 +305,9 @@ class Contest:
 
         self.decisions += n
         self._total += float(r.sum())
-        self._weights += [n, *(chance**2).sum(axis=0)]
+        there = least > 0.0
+        expected = np.divide(1.0, least, where=there, out=np.zeros(least.shape))
+        self._played += [there.sum(axis=0), (expected if self._bounded else chance**2).sum(axis=0)]
         for action in np.unique(a):
             mine = a == action
             self._gram[action] += X[mine].T @ X[mine]
@@ -301,15 +329,12 @@ class Contest:
 
     def _unit(self, a: Ints, least: Floats) -> tuple[Floats, Floats]:
         """The weights u: of each pair, (n, L, L), and of each line, (n, L)."""
-        n, L = len(a), self.lines
-        if self._of_policies:
-            least = np.broadcast_to(least.min(axis=1, keepdims=True), (n, L))
         pairs, alone = np.minimum(least[:, :, None], least[:, None, :]), least
         if not self._bounded or (self._weighted and not self.exact):
             pairs = (pairs > 0.0) * 2.0 / (self._square[:, None] + self._square)
             alone = (alone > 0.0) / self._square  # what could not be played is not compared
         if not self._weighted:
-            alone = (a[:, None] == np.arange(L)).astype(float)
+            alone = (a[:, None] == np.arange(self.lines)).astype(float)
         return pairs * self._scale, alone * self._scale
 
     def _fit(self) -> None:
@@ -321,8 +346,7 @@ class Contest:
         target = self._target - self._mean * self._gram[:, -1]
         solved = np.linalg.solve(self._gram + ridge, target[..., None])[..., 0]
         self._coefficients = np.where(counts[:, None] > 0.0, solved, 0.0)
-        self._square = self._weights[1:] / self._weights[0]
-        self._weights *= 0.5
+        self._square = self._played[1] / self._played[0]
         squares, fourth = self._moments
         if not self._rho and squares**2 >= ENOUGH * fourth > 0.0:
             self._rho = TUNED * fourth / squares
@@ -335,13 +359,15 @@ class Contest:
         S, V, H = (float(sums[line, other]) for sums in (self._S, self._V, self._H))
         low = 0.0 if self._sure[line, other] else self._ends[0] - self._ends[1]
         high = 0.0 if self._sure[other, line] else self._ends[1] - self._ends[0]
-        return self._interval(S, V, H, self.lines, self.exact, (low, high))
+        begun = self.exact or bool(self._enough[[line, other]].all())
+        return self._interval(S, V, H, self.lines, self.exact, (low, high), begun)
 
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""
         T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
         exact = self.exact or (self.range is not None and not self._weighted)
-        return self._interval(T, U, N, 2 * self.lines, exact, self._ends)
+        begun = exact or bool(self._enough[line])
+        return self._interval(T, U, N, 2 * self.lines, exact, self._ends, begun)
 
     def _interval(
         self,
@@ -351,10 +377,11 @@ class Contest:
         split: int,
         exact: bool,
         ends: tuple[float, float],
+        begun: bool,
     ) -> Interval:
         """The interval of total / weight, as far as it lies between two ends."""
         found = total / weight if weight > 0.0 else math.nan
-        if not (self._rho and weight > 0.0):
+        if not (begun and self._rho and weight > 0.0):
             return Interval(found, *ends, exact)
         error = radius(spread, self._rho, (1.0 - self.level) / split, exact=exact) / weight
         return Interval(found, max(found - error, ends[0]), min(found + error, ends[1]), exact)
