@@ -194,8 +194,9 @@ class Contest:
         of the outcomes of all lines: one success in a hundred counts a hundred decisions as one.
         """
         squares, fourth = self._moments
-        plays = self._played[0] ** 2 / self._played[1]
-        found: Bools = plays * squares**2 >= ENOUGH * self.decisions * fourth
+        found: Bools = self._played[0] ** 2 / self._played[1] >= (
+            ENOUGH * self.decisions * fourth / max(squares**2, 1e-300)
+        )
         return found
 
     def state(self) -> Floats:
@@ -243,7 +244,7 @@ class Contest:
         p = _shaped("probabilities", probabilities, (n,), (n, A))
         r = _shaped("outcomes", outcomes, (n,))
         rows = _shaped("x", np.zeros((n, 0)) if x is None else x, (n, self.features))
-        pi = np.zeros((n, 0, 0))
+        pi = np.broadcast_to(np.eye(A), (n, A, A))
         if self._of_policies:
             pi = checks.distributions("policies", _shaped("policies", policies, (n, self.lines, A)))
         if not (np.isfinite(r).all() and np.isfinite(rows).all()):
@@ -293,21 +294,19 @@ class Contest:
         X = np.column_stack([x, np.ones(n)])
         q = np.clip(self._mean + X @ self._coefficients.T, *self._ends)  # (n, A)
         residual = r - q[each, a]
-        phi, chance = q, np.zeros((n, self.actions))
-        phi[each, a] += residual / played
-        chance[each, a] = 1.0 / played
-        if self._of_policies:
-            phi = np.einsum("nla,na->nl", pi, phi)
-            chance = np.einsum("nla,na->nl", pi, chance)
+        chosen = np.zeros((n, self.actions))
+        chosen[each, a] = 1.0 / played
+        phi = np.einsum("nla,na->nl", pi, q + chosen * residual[:, None])
+        weights = np.einsum("nla,na->nl", pi, chosen)
         if self.range is not None or self.decisions >= FIRST:  # else nothing is known of the scale
             self._add(phi, r, *self._unit(a, least))
             self._moments += [(residual**2).sum(), (residual**4).sum()]
 
         self.decisions += n
         self._total += float(r.sum())
-        there = least > 0.0
-        expected = np.divide(1.0, least, where=there, out=np.zeros(least.shape))
-        self._played += [there.sum(axis=0), (expected if self._bounded else chance**2).sum(axis=0)]
+        expected = np.divide(1.0, least, where=least > 0.0, out=np.zeros(least.shape))
+        squares = expected if self._bounded else weights**2
+        self._played += [(least > 0.0).sum(axis=0), squares.sum(axis=0)]
         for action in np.unique(a):
             mine = a == action
             self._gram[action] += X[mine].T @ X[mine]
@@ -339,13 +338,11 @@ class Contest:
 
     def _fit(self) -> None:
         """Fit the model on all decisions so far; the next ones use it."""
-        counts = self._gram[:, -1, -1]
         self._mean = self._total / self.decisions
         squares = self._gram.diagonal(axis1=1, axis2=2).sum(axis=0) / self.decisions
         ridge = np.diag(np.maximum(squares, 1e-12))
         target = self._target - self._mean * self._gram[:, -1]
-        solved = np.linalg.solve(self._gram + ridge, target[..., None])[..., 0]
-        self._coefficients = np.where(counts[:, None] > 0.0, solved, 0.0)
+        self._coefficients[:] = np.linalg.solve(self._gram + ridge, target[..., None])[..., 0]
         self._square = self._played[1] / self._played[0]
         squares, fourth = self._moments
         if not self._rho and squares**2 >= ENOUGH * fourth > 0.0:
@@ -359,29 +356,28 @@ class Contest:
         S, V, H = (float(sums[line, other]) for sums in (self._S, self._V, self._H))
         low = 0.0 if self._sure[line, other] else self._ends[0] - self._ends[1]
         high = 0.0 if self._sure[other, line] else self._ends[1] - self._ends[0]
-        begun = self.exact or bool(self._enough[[line, other]].all())
-        return self._interval(S, V, H, self.lines, self.exact, (low, high), begun)
+        return self._interval([line, other], S, V, H, self.lines, self.exact, (low, high))
 
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""
         T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
         exact = self.exact or (self.range is not None and not self._weighted)
-        begun = exact or bool(self._enough[line])
-        return self._interval(T, U, N, 2 * self.lines, exact, self._ends, begun)
+        return self._interval([line], T, U, N, 2 * self.lines, exact, self._ends)
 
     def _interval(
         self,
+        about: list[int],
         total: float,
         spread: float,
         weight: float,
         split: int,
         exact: bool,
         ends: tuple[float, float],
-        begun: bool,
     ) -> Interval:
         """The interval of total / weight, as far as it lies between two ends."""
         found = total / weight if weight > 0.0 else math.nan
-        if not (begun and self._rho and weight > 0.0):
+        begun = self._rho > 0.0 and (exact or self._enough[about].all())
+        if not (begun and weight > 0.0):
             return Interval(found, *ends, exact)
         error = radius(spread, self._rho, (1.0 - self.level) / split, exact=exact) / weight
         return Interval(found, max(found - error, ends[0]), min(found + error, ends[1]), exact)

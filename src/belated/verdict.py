@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
 import numpy as np
 
@@ -164,7 +165,7 @@ def verdict(
     if contest is not None and contest.features:
         stake = max(stake, contest.behind(first, active, level))
     found = Verdict(name, leads, at_stake=stake, level=level)
-    most = f"at most {_rounded(stake)} {unit}".strip() + f" a {per}"
+    most = f"at most {_rounded(stake, ROUND_CEILING)} {unit}".strip() + f" a {per}"
     costs = most if stake else f"nothing ({_percent(level)})"
     lead = f"{name} leads ({_percent(leads)})."
     price = f"Giving everybody {name} now costs {costs}."
@@ -174,9 +175,9 @@ def verdict(
     best = contest.winner(active)
     if best is not None:
         winner, how = rows[best].action, "exact" if contest.exact else "asymptotic"
-        sure = f"{winner} wins: that is sure at every look ({_percent(contest.level)}, {how})."
-        told = f"{sure} {price}" if best == first else f"{sure} {lead} {price}"
-        return replace(found, winner=winner, sentence=told)
+        lead = "" if best == first else f" {lead}"
+        sure = f"that is sure at every look ({_percent(contest.level)}, {how})"
+        return replace(found, winner=winner, sentence=f"{winner} wins: {sure}.{lead} {price}")
     still = _still(rows, contest, first, active, shares, pace, window)
     end = "Too early to be sure, and the actions hardly differ."
     if still is not None:
@@ -197,8 +198,7 @@ def _still(
 ) -> Still | None:
     """What it takes until the first action can be expected to win; None if they hardly differ."""
     plays = np.array([row.plays for row in rows], dtype=float)
-    gaps = np.full(len(rows), -math.inf)
-    gaps[active] = [rows[first].mean - rows[a].mean for a in active]
+    gaps = np.array([-math.inf if row.retired else rows[first].mean - row.mean for row in rows])
     present = plays / plays.sum() if shares is None else shares
     equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
     now = contest.still(first, gaps, present)
@@ -236,13 +236,12 @@ def _span(span: float, time: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
+    """A share in percent; close to 1 it is rounded down, and never said to be 1."""
+    high = min(math.floor(1000.0 * share) / 10.0, 99.9)
+    return f"{high if share > 0.99 else round(100.0 * share):g} %"
 
 
-def _rounded(value: float) -> int | float:
-    """The number rounded to two digits."""
-    if not (math.isfinite(value) and value > 0.0):
-        return value if value > 0.0 else 0
-    digits = 1 - math.floor(math.log10(value))
-    near = round(value, digits)
-    return int(near) if near == int(near) else near
+def _rounded(value: float, rounding: str = ROUND_HALF_EVEN) -> int | float:
+    """The number, at least 0, rounded to two digits."""
+    near = float(Context(2, rounding).create_decimal_from_float(max(0.0, value)))
+    return int(near) if near.is_integer() else near

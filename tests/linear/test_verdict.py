@@ -478,3 +478,69 @@ def test_a_plan_proves_its_difference_in_time(plan):
 def test_bad_plans_are_one_sentence(given, words):
     with pytest.raises(ValueError, match=words):
         bl.advise(bl.Choice(actions=3), **given)
+
+
+@pytest.mark.parametrize("often", [True, False])
+def test_what_comes_after_the_window_counts_at_no_look(often):
+    """Refunds of action 1 come on the fourth day: whoever waits for them sees what others see."""
+    agent, rng, due = bl.LinearSampler(bl.Choice(2), floor=1.0), np.random.default_rng(0), {}
+    agent.verdict(3.0, (-1.0, 1.0))  # the terms are fixed before
+    for day in range(20):
+        for _ in range(50):
+            made = agent.decide(now=float(day))
+            if rng.random() < 0.3:
+                due.setdefault(day + 2, []).append(bl.Reward(made, 1.0, event="order"))
+                refund = bl.Reward(made, -1.0, event="refund")
+                due.setdefault(day + 4 - made.action % 2, []).append(refund)
+        agent.observe(due.pop(day, []), now=float(day))
+        if often:
+            agent.verdict(3.0, (-1.0, 1.0))
+    found = agent.verdict(3.0, (-1.0, 1.0))
+    assert found.winner == "0"  # those of action 1 come on the third day, and count
+    contest = agent._contest()
+    assert contest.value(1).value == 0.0
+    assert contest.value(0).value == pytest.approx(0.3, abs=0.05)
+
+
+def test_equal_lines_do_not_contradict_themselves():
+    """Two equal lines of which one is shown to good customers: raw, it looks three times as good.
+
+    Leader, table, what is at stake and the sentence are about all visitors alike.
+    """
+    agent, rng = (
+        bl.LinearSampler(bl.Choice(["plain", "question"], 1), floor=0.2),
+        np.random.default_rng(5),
+    )
+    for day in range(30):
+        for _ in range(60):
+            x = float(rng.integers(0, 2))
+            among = None if rng.random() < 0.3 else ["plain" if x else "question"]
+            made = agent.decide([x], now=float(day), among=among)
+            won = rng.random() < (0.1, 0.5)[int(x)]
+            agent.observe([bl.Reward(made, 1.0)] if won else [], now=float(day))
+        rows, found = agent.table(), agent.verdict(0.0, (0.0, 1.0), per="mail")
+        first, second = sorted(rows, key=lambda row: row.leads, reverse=True)
+        assert (found.leader, found.leads) == (first.action, first.leads)
+        assert first.mean >= second.mean
+        assert found.winner is None
+        assert found.at_stake >= second.mean - first.mean
+        assert f"{first.action} leads" in str(found)
+        assert second.action not in str(found).split()
+    raw = [row.reports / row.plays for row in rows]
+    assert raw[0] > 2.0 * raw[1]
+    assert abs(rows[0].mean - rows[1].mean) < 0.1
+    assert "about 1 more" not in str(found)
+
+
+def test_numbers_of_the_sentence_are_on_the_safe_side():
+    """What is lost at most is rounded up, and nothing is surer than it is."""
+    sure = [row("a", 0.05, 0.001, 0.0004), row("b", 0.0549, 0.001, 0.9996)]
+    found = verdict(sure, None)
+    assert str(found).startswith("b leads (99.9 %). Giving everybody b now costs nothing (95 %).")
+    for stake in (0.1149, 0.12, 3.01, 1234.0):
+        level = [row("a", stake, 0.0, 0.4), row("b", 0.0, 0.0, 0.6)]
+        most = float(str(verdict(level, None)).split("at most ")[1].split()[0])
+        assert stake <= most < 1.1 * stake
+    contest = played(4000, (0.05, 0.2))
+    contest.level = 0.999
+    assert "(99.9 %, exact)" in str(verdict(sure, contest))

@@ -334,7 +334,10 @@ class LinearSampler(Configured):
         if self._acting:
             self._read_notes()
         facts, arrived, late = self._checked(records)
-        self._batch = self._rows.hear(time) > BATCH or self._batch
+        rows, final = self._rows, self._rows.heard - self._terms[0] if self._terms else -math.inf
+        if any(final >= rows.time[k - rows.base] >= self._followed[0] for k in arrived):
+            self._follow()  # so that what comes after the window changes no sequence
+        self._batch = rows.hear(time) > BATCH or self._batch
         self._late += late
         for number in sorted(arrived):
             self._take(number, facts[number], arrived[number])
@@ -649,8 +652,9 @@ class LinearSampler(Configured):
 
         Args:
             window: the age at which an outcome is final, by the clock or in decisions; what
-                reports first after it does not count, and where all outcomes report, neither does
-                its decision. Without a window no winner is named, unless all outcomes report.
+                reports after it does not count, and where all outcomes report, neither does a
+                decision that reports then first. Without a window no winner is named, unless all
+                outcomes report.
             range: the smallest and the largest possible outcome; with it, answers are exact.
             level: the confidence level.
             unit: the unit of outcomes, such as "euros", for the sentence.
