@@ -137,6 +137,7 @@ $(DOCS): $(MADE) pyproject.toml constraints.txt
 
 $(ALL): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --editable ".[all]"
+	$(INSTALL) --no-deps lifelines obp scikit-survival  # their data alone; they ask for older packages
 	touch $@ $(CORE) $(DEV) $(DOCS) $(LAB) $(SERVICE)
 
 clean:

@@ -6,6 +6,7 @@ q fitted on the decisions before it,
     phi_k(a)   q(x_k, a) + 1[a_k = a] (r_k - q(x_k, a)) / p_k                     score of a line
     y_k        u_k (phi_k(a) - phi_k(b)),  u_k fixed before x_k is seen
     S, V, H    sum y_k,  sum y_k^2,  sum u_k
+    T, U, N    sum v_k phi_k(a),  sum v_k^2 (phi_k(a) - m)^2,  sum v_k            one line alone
 
 S - sum_k u_k E[phi_k(a) - phi_k(b)] is a martingale, whatever the allocation and whatever changes
 for all lines alike. The wealth of a bet against "a is no better than b" is
@@ -15,10 +16,20 @@ for all lines alike. The wealth of a bet against "a is no better than b" is
     asymptotic   half-normal mixture of exp(lam S - lam^2 V / 2)
                  (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024)
 
-and exceeds 1/alpha at some time with probability alpha at most. If outcomes are within R of each
-other and q among them, then |phi_k(a) - phi_k(b)| <= R / min(p_k), so u_k = min(p_k) / R makes the
-exact form possible. Without features p_k is known before the decision; with features u_k must not
-depend on it, because it depends on x_k, and the least probability of any decision takes its place.
+and exceeds 1/alpha at some time with probability alpha at most. A false winner beats the best line,
+so with L lines alpha = (1 - level) / L. S / H is the difference, and the S whose wealth is 1/alpha
+(`radius`), over H, is the half of its interval.
+
+Exact: if outcomes are within R of each other and q among them, then |phi_k(a) - phi_k(b)| <=
+R / min(p_k), so u_k = min(p_k) / R. Without features p_k is known before the decision; with
+features it depends on x_k, and the least probability of any decision takes its place.
+
+Asymptotic: u_k = 2 / (E w(a)^2 + E w(b)^2) with w_k(a) = 1[a_k = a] / p_k, over the past. A line
+that is played rarely looks certain before its first success, so both lines need
+
+    n_a >= 20 n sum e^4 / (sum e^2)^2,   n_a = n^2 / sum E w_k(a)^2,   e_k = r_k - q(x_k, a_k)
+
+twenty outcomes, where one of a hundred decisions has one.
 """
 
 from __future__ import annotations
@@ -137,7 +148,8 @@ class Contest:
         lines: the number of lines: actions, or policies that choose among them.
         features: the number of features of a decision.
         actions: the number of actions, if the lines are policies.
-        level: the probability that no interval of a kind is ever wrong; it is split over the lines.
+        level: the probability that no winner is ever wrong, and that the interval of no value is;
+            an end of the interval of a difference is with probability (1 - level) / lines at most.
         range: the smallest and the largest possible outcome, if they are known.
         least: the smallest probability that any action of any decision can have, unless `extend`
             says more.
@@ -188,11 +200,7 @@ class Contest:
 
     @property
     def _enough(self) -> Bools:
-        """Which lines have outcomes enough for the normal limit, (L,).
-
-        A line that is played rarely looks certain before its first success, so the kurtosis is that
-        of the outcomes of all lines: one success in a hundred counts a hundred decisions as one.
-        """
+        """Which lines have outcomes enough for the normal limit, (L,)."""
         squares, fourth = self._moments
         found: Bools = self._played[0] ** 2 / self._played[1] >= (
             ENOUGH * self.decisions * fourth / max(squares**2, 1e-300)
@@ -412,12 +420,15 @@ class Contest:
             least: the smallest probability of an action from now on; by default as before.
         """
         floor = self._floor if least is None else least
-        square = float(self._moments[0]) / max(self.decisions, 1) * self._scale**2
+        n, square = max(self.decisions, 1), float(self._moments[0]) / max(self.decisions, 1)
+        # With features 1/p is larger on average than 1/share; so these shares stand for it.
+        alike = 2.0 * square * self._H[line] ** 2 / np.maximum(n * self._V[line], 1e-300)
+        present = self._weighted and least is None
         return max(
             needed(
                 float(gaps[other]) * self._scale,
-                square,
-                (float(shares[line]), float(shares[other])),
+                square * self._scale**2,
+                (alike[other].item(),) * 2 if present else (shares[line], shares[other]),
                 (1.0 - self.level) / self.lines,
                 least=floor if self._weighted and self.exact else None,
                 rho=self._rho,

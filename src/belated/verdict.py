@@ -20,16 +20,14 @@ from belated.core.arrays import Floats
 from belated.sequences import Contest, Interval
 
 DRAWS = 4096
-DAY = 86400.0
 SPANS = (
-    ("seconds", DAY, DAY, "days"),
+    ("seconds", 86400.0, 86400.0, "days"),
     ("days", 14.0, 7.0, "weeks"),
     ("weeks", 104.0, 52.18, "years"),
 )
 """Units of time, from how many on a larger one is used, its size and its name."""
 Z = 1.959963984540054
 SILENT = "Nothing has reported yet."
-UNCLEAR = "Too early to tell which action leads."
 NO_WINDOW = "Without a window no winner is named."
 OUTSIDE = "An outcome is outside of the stated range: no winner is named."
 NOT_YET = "No decision with known probabilities is final yet."
@@ -160,7 +158,7 @@ def verdict(
     if not any(row.reports for row in rows):
         return Verdict(level=level, sentence=SILENT)
     if leads == rows[others[-1]].leads:
-        return Verdict(leads=leads, level=level, sentence=UNCLEAR)
+        return Verdict(leads=leads, level=level, sentence="Too early to tell which action leads.")
     stake = max(at_stake([rows[a] for a in active], active.index(first), level), 0.0)
     if contest is not None and contest.features:
         stake = max(stake, contest.behind(first, active, level))

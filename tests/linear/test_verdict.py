@@ -544,3 +544,27 @@ def test_numbers_of_the_sentence_are_on_the_safe_side():
     contest = played(4000, (0.05, 0.2))
     contest.level = 0.999
     assert "(99.9 %, exact)" in str(verdict(sure, contest))
+
+
+@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
+def test_what_is_still_needed_with_features_knows_of_rare_lines(bounds):
+    """Half of the visitors get either line in one of ten decisions; shares are 1/2 over all."""
+
+    def extend(contest, rng, n):
+        kind = rng.integers(0, 2, n)
+        p = np.where(kind[:, None] == [0, 1], 0.9, 0.1)
+        actions = (rng.random(n) < p[:, 1]).astype(int)
+        outcomes = (rng.random(n) < np.array([0.3, 0.4])[actions]).astype(float)
+        contest.extend(actions, p, outcomes, kind[:, None].astype(float))
+
+    took, said = [], []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        contest = Contest(2, 1, range=bounds, least=0.1)
+        extend(contest, rng, 500)
+        said.append(contest.still(1, np.array([0.1, 0.0]), np.array([0.5, 0.5])))
+        while contest.winner() is None:
+            extend(contest, rng, 100)
+        took.append(contest.decisions - 500)
+        assert contest.winner() == 1
+    assert np.median(said) == pytest.approx(np.median(took), rel=0.5)
