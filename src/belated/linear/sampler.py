@@ -693,8 +693,12 @@ class LinearSampler(Configured):
 
     def _contest(self) -> Contest:
         """The sequences so far."""
-        size, ends = (self._models, self.problem.width), self._terms[2:4] or None
-        return Contest(*size, level=self._terms[1], range=ends).restore(self._sequences)
+        return Contest(
+            self._models,
+            self.problem.width,
+            level=self._terms[1],
+            range=self._terms[2:4] or None,
+        ).restore(self._sequences)
 
     def _follow(self) -> Contest | None:
         """Let the sequences take the decisions whose outcomes have become final, oldest first.
@@ -708,9 +712,11 @@ class LinearSampler(Configured):
         later = (times > last) | ((times == last) & (np.arange(rows.base, rows.end) > number))
         new = np.flatnonzero(later & (rows.model[: rows.count] >= 0))
         new = new[np.argsort(times[new], kind="stable")]
-        final = (rows.until[new] < math.inf) | (rows.ages(new) >= window)
-        if self.silence is None:
-            final |= rows.delay[new] >= 0.0
+        final = (
+            (rows.until[new] < math.inf)
+            | (rows.ages(new) >= window)
+            | ((rows.delay[new] >= 0.0) & (self.silence is None))
+        )
         new = new[: int(np.argmin(final))] if not final.all() else new
         kept = new[rows.known[new] >= 0]
         came = (rows.delay[kept] >= 0.0) & (rows.delay[kept] <= window)
