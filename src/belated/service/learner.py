@@ -33,7 +33,7 @@ LEARN = 0.005
 """Seconds for which the agent learns between two commits while requests wait."""
 GROUP = 500
 """The largest number of requests of one commit."""
-SHARE = 0.25
+SHARE = 0.5
 """How long a group waits for more requests, as a share of the time of the last commit."""
 LONGEST = 0.002
 """The largest number of seconds for which it waits."""

@@ -166,9 +166,9 @@ class Tables:
     def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
         """Execute a statement for each of these rows of values; returns how many rows changed."""
         try:
-            with contextlib.closing(self._db.cursor()) as cursor:
-                cursor.executemany(self._form(statement), rows)
-                return int(cursor.rowcount)
+            cursor = self._db.cursor()
+            cursor.executemany(self._form(statement), rows)
+            return int(cursor.rowcount)
         except self._error as error:
             raise self._failure(error) from None
 
