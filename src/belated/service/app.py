@@ -210,7 +210,6 @@ async def retire_action(learner: Learner, action: Name) -> wire.Done:
 
 async def snapshot(learner: Learner) -> Any:
     """Write a snapshot soon, so that the next start is fast."""
-    learner.opened()
     learner.snapshot()
     return {"asked": True}
 

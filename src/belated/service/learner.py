@@ -154,7 +154,8 @@ class Learner:
         return await future
 
     def snapshot(self) -> None:
-        """Store a snapshot soon."""
+        """Store a snapshot soon; raises `Refusal` while the learner does not run here."""
+        self.opened()
         self._due = True
         self._jobs.put(None)
 

@@ -30,6 +30,8 @@ SWITCH = 0.001
 """Seconds after which the thread that learns yields to the one that answers requests."""
 COLLECT = (10_000, 50, 50)
 """Thresholds of the garbage collector: rare, since there are many open episodes without cycles."""
+BACKLOG = 2048
+"""The number of connections that wait to be accepted."""
 DRAIN = 10
 """Seconds that requests have to end when the server stops."""
 
@@ -119,22 +121,16 @@ def serve(path: Path | None, port: int | None = None) -> int:
 
 
 def bound(settings: uvicorn.Config) -> socket.socket:
-    """The bound socket; an address in use raises `OSError` here instead of an exit.
+    """The socket that listens; an address in use raises `OSError` here instead of an exit.
 
     Its connections inherit TCP_NODELAY. Without it the body of an answer, which is sent after the
     head, waits until the client has acknowledged the head: 40 ms on a connection that is kept open.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    place = (settings.host, settings.port)
+    listening = socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    try:
-        listening.bind((settings.host, settings.port))
-    except OSError as error:
-        listening.close()
-        where = f"{settings.host}:{settings.port}"
-        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from None
-    listening.set_inheritable(True)
     return listening
 
 

@@ -14,7 +14,7 @@ import inspect
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -101,7 +101,9 @@ class AgentRunner:
         self.seq = self.snapshot = seq
         self.since = self.differing = 0
         self._calls: deque[partial[None]] = deque()
-        self._decide = getattr(agent, "decide", None) or partial(Deciding.decide, agent)
+        self._decide: Callable[..., Decision] = getattr(agent, "decide", None) or partial(
+            Deciding.decide, agent
+        )
         self._takes_time = "now" in inspect.signature(agent.observe).parameters
         self._dated = bool(getattr(agent, "reads_delays", False))
 
@@ -119,8 +121,7 @@ class AgentRunner:
 
     def decide(self, observation: Any, among: Any, now: float) -> Decision:
         """Begin an episode of one step and decide in it."""
-        made: Decision = self._decide(observation, among=among, now=now)
-        return made
+        return self._decide(observation, among=among, now=now)
 
     def call(self, what: str, given: Mapping[str, Any]) -> Any:
         """Call a method of the agent now; `ValueError`, and no change, if that is impossible."""
