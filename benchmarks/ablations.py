@@ -125,8 +125,6 @@ CHANGES: dict[str, dict[str, dict[str, object]]] = {
         "no memory 0.9": {f"{PLANNER}.KEEP": (1.0, 0.99)},
         "memory 0.97 for 0.9": {f"{PLANNER}.KEEP": (1.0, 0.99, 0.97)},
         "no memory 0.99, probes with 0.9": {f"{PLANNER}.KEEP": (1.0, 0.9)},
-        "memory 0.98 for 0.99": {f"{PLANNER}.KEEP": (1.0, 0.98, 0.9)},
-        "memory 0.995 for 0.99": {f"{PLANNER}.KEEP": (1.0, 0.995, 0.9)},
         "no memory by step": {f"{BELIEFS}.learn": all_but_by_step},
         "no probes": {f"{PLANNER}.probe_rate": lambda horizon: 0.0},
         "half the probes": {f"{PLANNER}.probe_rate": lambda H: min(0.08, 0.1 / H) / 2.0},
