@@ -107,32 +107,10 @@ def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
 
 
 STATE = (
-    *(
-        "decisions",
-        "_bounded",
-        "_floor",
-        "_S",
-        "_V",
-        "_H",
-        "_sure",
-        "_T",
-        "_U",
-        "_N",
-        "_gram",
-        "_target",
-    ),
-    *(
-        "_coefficients",
-        "_mean",
-        "_total",
-        "_square",
-        "_played",
-        "_square",
-        "_moments",
-        "_rho",
-        "_next",
-    ),
-)
+    "decisions", "_bounded", "_floor", "_S", "_V", "_H", "_sure", "_T", "_U", "_N", "_gram",
+    "_target", "_coefficients", "_mean", "_total", "_square", "_played", "_moments", "_rho",
+    "_next",
+)  # fmt: skip
 """What a contest has seen, in the order of its state."""
 
 

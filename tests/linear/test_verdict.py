@@ -464,6 +464,36 @@ def test_a_plan_proves_its_difference_in_time(plan):
 
 
 @pytest.mark.parametrize(
+    ("within", "gap", "rate", "phase"),
+    [(600, 0.2, 0.2, 0), (1430, 0.05, 0.05, 1429)],
+    ids=["a floor", "equal shares first"],
+)
+def test_a_learner_that_follows_a_plan_proves_its_difference_in_time(within, gap, rate, phase):
+    """Four of five come in time, reports late; fewer than 9 of 16 would in 1 of 140 cases."""
+    asked = {"prove_within": within, "difference": gap, "rate": rate}
+    told = " ".join(bl.advise(bl.Choice(2), **asked).notes[0].split())
+    assert (f"within about {phase:,} decisions; then agent.change(floor=0.01)" in told) == (
+        phase > 0
+    )
+    named = 0
+    for seed in range(16):
+        agent = bl.recommend(bl.Choice(2), seed=seed, **asked)
+        rng, due, said = np.random.default_rng(seed), {}, None
+        for night in range(within // 50 + 3):
+            if 0 < phase <= night * 50:
+                agent.change(floor=0.01)
+            for _ in range(50):
+                made = agent.decide(now=float(night))
+                if rng.random() < (rate - gap / 2.0, rate + gap / 2.0)[made.action]:
+                    due.setdefault(night + 2, []).append(bl.Reward(made, 1.0))
+            agent.observe(due.pop(night, []), now=float(night))
+            said = said or agent.verdict(3.0, (0.0, 1.0)).winner
+        assert said in (None, "1")
+        named += said == "1"
+    assert named >= 9
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         (
