@@ -268,7 +268,7 @@ def test_a_change_is_too_fast_if_few_decisions_count_since_then(changed_at, told
     agent = bl.LinearSampler(bl.Choice(2), floor=0.2)
     rng = np.random.default_rng(0)
     due = {}
-    for k in range(1590):
+    for k in range(1460):
         decision = agent.decide()
         good = decision.action == (k >= changed_at)
         if rng.random() < (0.8 if good else 0.05):
@@ -278,7 +278,7 @@ def test_a_change_is_too_fast_if_few_decisions_count_since_then(changed_at, told
     found = agent.diagnostics()
     assert found["too_fast"] == told
     assert (found["changed_at"] > 1000) == bool(told)
-    assert found["memory"] == 1590 - max(found["changed_at"], 0)
+    assert found["memory"] == 1460 - max(found["changed_at"], 0)
 
 
 class Fixed(np.random.Generator):
