@@ -141,7 +141,6 @@ CHANGES: dict[str, dict[str, dict[str, object]]] = {
         "no handicap of regret matching+": {f"{INFORMED}.HANDICAP": 0.0},
         "no regret matching+": {f"{INFORMED}.HANDICAP": 1e9},
         "visited rows do not end": {f"{INFORMED}.NEW": 0.0},
-        "visited rows end half as often": {f"{INFORMED}.NEW": 0.01},
         "handicap 0.1": {f"{INFORMED}.HANDICAP": 0.1},
         "floor of the policies 0.01": {f"{INFORMED}.FLOOR": float(np.log(0.01))},
         "handicap 0.1, floor 0.01": {
