@@ -285,13 +285,14 @@ def figure(given: argparse.Namespace) -> None:
     axes[2].set_ylabel("cents a mail")
     axes[2].set_xlabel("night")
     axes[2].legend(frameon=False)
-    titles = ["Leader is best", "Leader less runner-up, at every look"]
+    titles = ["Leader is best", "Leader less runner-up, at each look"]
     answers = ((numbers[0], "tab:red", "95 %"), (numbers[2], "tab:green", "winner"))
     for k, (night, colour, name) in enumerate(answers):
         if math.isfinite(night):
             line = seen[int(night)].verdict.leader
-            titles[k] += f": {name} first on night {night} (line {line}, {numbers[6 + k]:.0f} "
-            titles[k] += "purchases lost if all get it then)"
+            titles[k] += (
+                f": {name} on night {night} (line {line}), costs {numbers[6 + k]:.0f} in all"
+            )
             for one in axes:
                 one.axvline(night, color=colour, lw=1.0, ls="--")
     for one, title in zip(axes, [*titles, "What giving everybody the leader costs"], strict=True):
