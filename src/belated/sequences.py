@@ -399,14 +399,16 @@ class Contest:
         """
         floor = self._floor if least is None else least
         n, square = max(self.decisions, 1), float(self._moments[0]) / max(self.decisions, 1)
+        spread = np.where(self._V[line] > 0.0, n * self._V[line], math.inf)
         # With features 1/p is larger on average than 1/share; so these shares stand for it.
-        alike = 2.0 * square * self._H[line] ** 2 / np.maximum(n * self._V[line], 1e-300)
-        present = self._weighted and least is None
+        alike = 2.0 * square * self._H[line] ** 2 / spread
         return max(
             needed(
                 float(gaps[other]) * self._scale,
                 square * self._scale**2,
-                (alike[other].item(),) * 2 if present else (shares[line], shares[other]),
+                (alike[other].item(),) * 2
+                if self._weighted and least is None
+                else (shares[line], shares[other]),
                 (1.0 - self.level) / self.lines,
                 least=floor if self._weighted and self.exact else None,
                 rho=self._rho,

@@ -598,3 +598,5 @@ def test_what_is_still_needed_with_features_knows_of_rare_lines(bounds):
         took.append(contest.decisions - 500)
         assert contest.winner() == 1
     assert np.median(said) == pytest.approx(np.median(took), rel=0.5)
+    contest._H *= 1e6  # as after very many decisions: no warning
+    assert contest.still(1, np.array([0.1, 0.0]), np.array([0.5, 0.5])) >= 0.0
