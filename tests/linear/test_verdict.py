@@ -10,6 +10,7 @@ import belated as bl
 from belated import sequences
 from belated.core import saving
 from belated.evaluation import Contest, follow
+from belated.linear import sampler
 from belated.linear.model import choose, foreseen
 from belated.verdict import ActionRow, Z, at_stake, verdict
 
@@ -165,6 +166,51 @@ def test_equal_lines_have_no_winner_on_any_night():
         said = mailer(agent, 25, (0.1, 0.1), seed=seed, a_day=40, looks=range(25))
         named += any(one.winner is not None for one in said)
     assert named <= 2
+
+
+@pytest.mark.parametrize(
+    ("features", "silence"),
+    [(0, 0.0), (2, 0.0), (2, None)],
+    ids=["plain", "features", "all report"],
+)
+def test_a_look_takes_what_came_since_the_last_one(features, silence, monkeypatch):
+    """Tables night by night are those of a first look, and sum up what is new and young alone."""
+    monkeypatch.setattr(sampler, "SETTLED", 50)
+    choice = bl.Choice(3, features) if features else bl.Choice(3)
+    agent = bl.LinearSampler(choice, silence=silence, floor=1.0, changes=False)
+    rng, due, read, whole = np.random.default_rng(3), {}, [], sampler.fit.weigh
+
+    def counting(rows, at, past, known, *, shown=False):
+        read[-1] += len(at) if shown else 0
+        return whole(rows, at, past, known, shown=shown)
+
+    for day in range(40):
+        for _ in range(60):
+            made = agent.decide(rng.standard_normal(features) if features else None, now=float(day))
+            if silence is None or rng.random() < 0.3:
+                later = due.setdefault(day + int(rng.integers(1, 4)), [])
+                later.append(bl.Reward(made.number, float(rng.lognormal())))
+        if day == 25:
+            agent.forget(made.number)  # at an exposure below 1
+        if day == 30:  # a refund of a decision that was summed up
+            due[day].append(bl.Reward(int(agent.log().came.argmax()), -1.0, event="refund"))
+        agent.observe(due.pop(day, []), now=float(day))
+        monkeypatch.setattr(sampler.fit, "weigh", counting)
+        read.append(0)
+        shown = agent.table()
+        monkeypatch.undo()
+        monkeypatch.setattr(sampler, "SETTLED", 50)
+        for row, first in zip(
+            shown, saving.from_bytes(saving.to_bytes(agent), "").table(), strict=True
+        ):
+            assert (row.plays, row.reports) == (first.plays, first.reports)
+            assert [row.mean, row.low, row.exposed] == pytest.approx(
+                [first.mean, first.low, first.exposed], rel=1e-9, nan_ok=True
+            )
+    assert len(agent._rows.x) >= 2400
+    assert max(read[10:30]) <= 60 * 6
+    assert read[30] == 60 * 31  # after the refund, once
+    assert max(read[31:]) <= 60 * 6
 
 
 def ends(found):

@@ -66,6 +66,10 @@ class Delays(Learned):
         """Count reports: their models, delays and the ages of their decisions, in units."""
         count(models, delays, ages, self.came, self.risk, self.early, self.first, self.last)
 
+    def longest(self) -> float:
+        """The edge of the longest delay, in units: F is 1 from this age on."""
+        return float(UNIT_EDGES[np.isfinite(self.first)].max(initial=0.0))
+
     def shares(self) -> Floats:
         """F at the edges, (models, E)."""
         seen = (self.came + self.early).sum(axis=0)

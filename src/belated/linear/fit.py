@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import lapack
 
-from belated.core.arrays import Bools, Floats, Indices, frozen
+from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
 from belated.core.compiled import njit
 from belated.core.tree import Entries
 from belated.linear.exposure import Delays
@@ -94,7 +94,7 @@ class Weighed(NamedTuple):
     delays: Floats
     ages: Floats
 
-    def rows(self, here: slice) -> Weighed:
+    def rows(self, here: slice | Bools) -> Weighed:
         """Some of the decisions."""
         parts: Any = (part[here] for part in self)
         return Weighed(*parts)
@@ -226,13 +226,14 @@ class Belief(NamedTuple):
         return Belief(theta, precision, self.constant, self.weight)
 
 
-def weigh(rows: Rows, past: Delays, known: Known | None, *, shown: bool = False) -> Weighed:
-    """The decisions of the log; past: delays of those that have left it; known: the last fit.
+def weigh(
+    rows: Rows, at: slice | Ints, past: Delays, known: Known | None, *, shown: bool = False
+) -> Weighed:
+    """Decisions of the log; past: delays of those that have left it; known: the last fit.
 
     Where every outcome reports, F is 1 after the report, and 0 before. Shown to people, no amount
     is clipped, and all weights are 1.
     """
-    at = slice(rows.count)
     x, models, raw, hits = rows.x[at], rows.model[at], rows.outcome[at], rows.hits(at)
     unit = rows.unit
     ages, delays = rows.ages(at) / unit, rows.delay[at] / unit

@@ -47,6 +47,8 @@ BATCH = 20
 """The number of decisions before an `observe` that make it a batch."""
 RECENT = 1000
 """The number of newest decisions that show the present allocation."""
+SETTLED = 1000
+"""The least number of decisions that a look sums up for good."""
 ENOUGH = 20
 """The number of reports from which decisions are closed by their exposure, and of decisions from
 which a category whose values were never listed is a warning."""
@@ -139,6 +141,8 @@ class LinearSampler(Configured):
         self._batch = False
         self._retired, self._events, self._acting = [], {}, {}
         self._scaling = unscaled(problem.features)
+        # What the next look at the table need not sum up again; it is not saved.
+        self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
     # Attributes of the agent
 
@@ -386,6 +390,8 @@ class LinearSampler(Configured):
         delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
         if len(facts) > 1 or EVENT not in facts:
             self._events[number] = dict(sorted(facts.items()))
+        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
+            self._looked = None
         hit = rows.hits(slice(k, k + 1))[0]
         rows.outcome[k] = math.fsum(facts.values()) - (self.silence or 0.0)
         rows.delay[k] = delay if before < 0.0 else min(before, delay)
@@ -451,14 +457,20 @@ class LinearSampler(Configured):
         """How many decisions count: those since the last change."""
         return max(self.made - max(self._changed, 0), 0)
 
-    def _weigh(self, *, shown: bool = False) -> fit.Weighed:
-        """The log as a regression takes it; shown to people, no amount is clipped."""
-        return fit.weigh(self._rows, self._past, self._known, shown=shown)
+    def _weigh(self) -> fit.Weighed:
+        """The log as a regression takes it."""
+        return fit.weigh(self._rows, slice(self._rows.count), self._past, self._known)
 
-    def _sums(self, log: fit.Weighed) -> fit.Sums:
-        """The sums over the past and these decisions; those before a change only count."""
-        sums = fit.copied(self._past, self._no_sums())
-        sums.take(log, max(self._changed - self._rows.base, 0))
+    def _sums(
+        self, log: fit.Weighed, past: fit.Sums | None = None, at: Ints | None = None
+    ) -> fit.Sums:
+        """The sums over the past and these decisions; those before a change only count.
+
+        at: the places of the decisions in the log; by default they are its first.
+        """
+        sums = fit.copied(past or self._past, self._no_sums())
+        first = max(self._changed - self._rows.base, 0)
+        sums.take(log, first if at is None else int(np.searchsorted(at, first)))
         return sums
 
     def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> Known:
@@ -589,8 +601,25 @@ class LinearSampler(Configured):
         )
 
     def _now(self) -> tuple[fit.Sums, Known | None, Floats]:
-        """All sums, what they say, and the exposure at each edge over all actions, (E,)."""
-        sums = self._sums(self._weigh(shown=True))
+        """All sums, what they say, and the exposure at each edge over all actions, (E,).
+
+        Decisions that are fully exposed are summed up once; the next look begins after them.
+        """
+        rows, terms = self._rows, (self._rows.base, self._changed, self._rows.unit, self._models)
+        if self._looked is None or self._looked[0] != terms:
+            self._looked = terms, np.arange(0), 0, self._past
+        _, left, end, past = self._looked
+        at = np.append(left, np.arange(end, rows.count))
+        log = fit.weigh(rows, at, past, self._known, shown=True)
+        sums = self._sums(log, past, at)
+        if end and sums.longest() > past.longest():  # then nothing was fully exposed
+            self._looked = None
+            return self._now()
+        done = log.hits | (rows.until[at] < math.inf)
+        if self.silence is not None:
+            done = (log.ages >= sums.longest()) & (log.models >= 0)
+        if done.sum() >= SETTLED:
+            self._looked = terms, at[~done], rows.count, self._sums(log.rows(done), past, at[done])
         fitted, _, variance = fit.regressed(sums, self._prior)
         known = self._summed_up(sums, fitted, variance) if self._reports else None
         return sums, known, sums.shares().mean(axis=0)
