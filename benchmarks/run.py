@@ -344,7 +344,7 @@ def million():
 
 def verdicts():
     say("## A verdict every night, over a million decisions in nights of 10,000\n")
-    say("Three lines, 5 % report one to three nights later; a look sums up the whole log.\n")
+    say("Three lines report one to three nights later; a look takes what came since the last.\n")
     n, night, rows = 1_000_000, 10_000, []
     for d in (0, 10):
         rng, due, looks = np.random.default_rng(0), {}, []
