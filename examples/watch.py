@@ -1,12 +1,12 @@
-"""Watch an agent at work: its diagnostics over time, as JSON lines, in TensorBoard or in MLflow.
+"""Watch an agent at work: its diagnostics over time, as JSON lines.
 
 The learner has ten arms, and the best one changes after 1,500 of 3,000 episodes. Reports come
 twenty episodes late on average, and one in ten never comes. Every 25 episodes the diagnostics go to
-`out/watch.jsonl`, and to TensorBoard (`out/watch-tensorboard`) and MLflow if these are installed.
+`out/watch.jsonl`; docs/watch.md has the lines for TensorBoard and MLflow.
 The figure is drawn from the file: entropy and cost show when the agent starts to learn anew, open
 and overdue episodes show how the reports come.
 
-pip install 'belated[lab]', and for the rest tensorboardX or mlflow
+pip install 'belated[lab]'
 """
 
 import json
@@ -21,38 +21,10 @@ EPISODES, CHANGE, EVERY = 3000, 1500, 25
 OUT = Path("out")
 
 
-def tensorboard():
-    """A function that draws numbers in TensorBoard, or None."""
-    try:
-        from tensorboardX import SummaryWriter  # noqa: PLC0415
-    except ImportError:
-        print("TensorBoard is skipped: pip install tensorboardX")
-        return None
-    writer = SummaryWriter(str(OUT / "watch-tensorboard"))
-
-    def show(told, step):
-        for name, value in told.items():
-            writer.add_scalar(name, value, step)
-        writer.flush()
-
-    return show
-
-
-def mlflow():
-    """A function that sends numbers to MLflow, or None."""
-    try:
-        from mlflow import log_metrics  # noqa: PLC0415
-    except ImportError:
-        print("MLflow is skipped: pip install mlflow")
-        return None
-    return lambda told, step: log_metrics(dict(told), step=step)
-
-
 def main() -> None:
     OUT.mkdir(exist_ok=True)
     file = OUT / "watch.jsonl"
     file.unlink(missing_ok=True)
-    shows = [show for show in (tensorboard(), mlflow()) if show is not None]
     rng = np.random.default_rng(0)
     agent = bl.recommend(bl.Problem(states=1, actions=10, horizon=1), information="bandit")
     delays = bl.delays.lost(0.1, bl.delays.geometric(20)).draw(EPISODES, rng)
@@ -69,8 +41,6 @@ def main() -> None:
             told = dict(agent.diagnostics())
             with file.open("a", encoding="utf-8") as lines:
                 print(json.dumps({"episode": k, **told}), file=lines)
-            for show in shows:
-                show(told, k)
 
     rows = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
     at = [row["episode"] for row in rows]
