@@ -203,8 +203,8 @@ def rearranged(rng, file, others):
 
 
 def nested(rng, file, others):
-    """The agent inside wrappers inside wrappers."""
-    depth = rng.choice([1, 2, 5, 10])
+    """The agent inside wrappers inside wrappers, once: the text doubles with each."""
+    depth = 1 if file.header["tree"].get("class") == "Skipping" else rng.choice([1, 2, 5, 10])
     for _ in range(depth):
         inner = file.header["tree"]
         learned = {"agent": inner, "_kept_from": 0, "_skipped": 0}

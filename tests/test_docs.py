@@ -63,7 +63,7 @@ def test_the_documentation_builds_without_a_warning(html):
     api = text(html / "api.html")
     for public in bl.__all__:
         assert isinstance(getattr(bl, public), ModuleType) or f"belated.{public}" in api, public
-    for word in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "late_rewards"):
+    for word in ("begin_episode", "total_delay", "heavy_tailed", "from_gymnasium", "LateRewards"):
         assert word in api
 
 

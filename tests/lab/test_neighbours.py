@@ -124,7 +124,7 @@ LISTENERS = """
 import os, sys
 from pathlib import Path
 from belated.lab import Case, named
-from belated.lab.engines import cluster
+from belated.lab.engine import outcomes
 import dataclasses
 
 def below(process):
@@ -145,15 +145,16 @@ def sockets():
                 yield name[8:-1]
 
 experiment = dataclasses.replace(named("paper-grid"), episodes=3, seeds=1)
-with cluster.opened(experiment, 1) as perform:
-    (outcome,) = perform(experiment.tasks()[:1])
-    assert outcome.result is not None, outcome
-    ours = set(sockets())
-    for family in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{family}").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and words[9] in ours:
-                print(words[1].split(":")[0])
+attempts = outcomes(experiment, experiment.tasks()[:2], 1, "ray")
+outcome = next(attempts)
+assert outcome.rows is not None, outcome
+ours = set(sockets())
+for family in ("tcp", "tcp6"):
+    for line in Path(f"/proc/net/{family}").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and words[9] in ours:
+            print(words[1].split(":")[0])
+attempts.close()
 """
 
 

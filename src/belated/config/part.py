@@ -51,7 +51,7 @@ class Part:
 
     @property
     def own(self) -> bool:
-        """Whether the kind is a `module:function`."""
+        """Whether the kind is a function of a module, with a colon in its name."""
         return ":" in str(self.kind)
 
     def replaced(self, name: str, value: Any) -> Part:

@@ -259,7 +259,7 @@ def from_the_printed_set(world, p, constants, T, impossible):
     policy = agent.begin_episode().policy
     w = printed(p, world.problem.start_probabilities, eta, rho, L, T)
     mass = w.sum(axis=2, keepdims=True)
-    within = agent._rows.reach
+    *_, within, _ = agent._rows
     return np.max(np.abs(w / np.where(mass > 0, mass, 1) - policy)[within])
 
 
