@@ -7,8 +7,8 @@
 
 Ten actions, one model per action, a fifth of the decisions report after 100 decisions on average.
 `decide` and `observe` are timed together with all their checks; of Vowpal Wabbit (extra `vw`,
-`--cb_explore_adf --squarecb`, features crossed with the action) predict, learn and the release of
-both examples are timed and the parsing of text is not. Processor time on one thread.
+`--cb_explore_adf --squarecb`, features crossed with the action) the parsing of both texts, predict
+and learn, and the release of both examples are timed. Processor time on one thread.
 """
 
 import os
@@ -28,14 +28,15 @@ import decision_worlds as worlds
 import numpy as np
 
 import belated as bl
+from belated.core.arrays import Floats
 
 INTRODUCTION = (
     "Written by `python benchmarks/decisions.py`. Microseconds of processor time per decision, one "
-    "thread: `decide` and `observe` with their checks, and predict and learn of Vowpal Wabbit "
-    "(squarecb, ten actions) without parsing its text. Every example of Vowpal Wabbit must be "
-    "released (`finish_example`) before its memory is used again; `predict` and `learn` of a text "
-    "do so by themselves. Medians of five runs, both learners in turn, and the median of the five "
-    "ratios. Absolute numbers depend on the machine and on what else it does; compare within a row."
+    "thread: `decide` and `observe` with their checks, and Vowpal Wabbit (squarecb, ten actions). "
+    "Its `predict` and `learn` of a text, as most programs call them, parse the text and release "
+    "the example; the three are timed one by one. Medians of five runs, both learners in turn, and "
+    "of the five ratios. Absolute numbers depend on the machine and on what else it does; compare "
+    "within a row."
 )
 PAGE = Path(__file__).with_name("DECISIONS.md")
 RUNS = 5
@@ -64,14 +65,14 @@ def learner_time(
     return (time.process_time() - begin) / (decisions - warm) * 1e6
 
 
-def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> tuple[float, float]:
-    """Microseconds of predict and learn per decision, and of the release of both examples."""
+def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> Floats:
+    """Microseconds per decision: parsing of the texts, predict and learn, release of examples."""
     vowpal = import_module("vowpalwabbit")
     vw = vowpal.Workspace("--cb_explore_adf --squarecb -q SA --quiet")
     label = vowpal.LabelType.CONTEXTUAL_BANDIT
     rng = np.random.default_rng(0)
-    used = released = 0.0
-    for k in range(decisions):
+    times: list[Floats] = []
+    for _ in range(decisions):
         row = " ".join(f"f{i}:{value:.6f}" for i, value in enumerate(rng.normal(size=d)))
         lines = [f"shared |S {row}", *(f"|A a{a}" for a in range(actions))]
         learned = f"0:{-1.0 * (rng.random() < 0.2)}:0.1 {lines[1]}"
@@ -79,18 +80,16 @@ def vw_time(d: int, actions: int = 10, decisions: int = 300, warm: int = 50) -> 
             (vw.predict, lines),
             (vw.learn, [lines[0], learned, *lines[2:]]),
         ):
+            clock = [time.process_time()]
             example = vw.parse(text, label)
-            begin = time.process_time()
+            clock.append(time.process_time())
             use(example)
-            middle = time.process_time()
+            clock.append(time.process_time())
             vw.finish_example(example)
-            end = time.process_time()
-            if k >= warm:
-                used += middle - begin
-                released += end - middle
+            clock.append(time.process_time())
+            times.append(np.diff(clock))
     vw.finish()
-    per = 1e6 / (decisions - warm)
-    return used * per, released * per
+    return 2e6 * np.mean(times[2 * warm :], axis=0)
 
 
 def resident() -> float:
@@ -239,9 +238,11 @@ def main() -> None:
             own = learner_time(d, decisions=1500 if d == 1000 else 4000)
             pairs.append((own, *vw_time(d, decisions=100 if d == 1000 else 300)))
         medians = [statistics.median(times) for times in zip(*pairs, strict=True)]
-        ratio = statistics.median(own / (used + released) for own, used, released in pairs)
-        less = statistics.median(own / used for own, used, _ in pairs)
-        speed.append([str(d), *(f"{t:.0f}" for t in medians), f"{ratio:.2f}", f"{less:.2f}"])
+        ratios = [
+            statistics.median(own / sum(parts[first:last]) for own, *parts in pairs)
+            for first, last in ((0, 3), (1, 3), (1, 2))
+        ]
+        speed.append([str(d), *(f"{t:.0f}" for t in medians), *(f"{r:.2f}" for r in ratios)])
     actions = [
         [str(a), f"{statistics.median(learner_time(10, a, 1200) for _ in range(RUNS)):.0f}"]
         for a in (2, 5, 10, 20, 50)
@@ -260,8 +261,8 @@ def main() -> None:
             INTRODUCTION,
             "## Features, ten actions",
             table(
-                "features | belated | Vowpal Wabbit: predict and learn | release of the examples"
-                " | ratio | without the release",
+                "features | belated | Vowpal Wabbit: parsing | predict and learn | release"
+                " | ratio to all of it | without parsing | predict and learn alone",
                 speed,
             ),
             "## Actions, ten features",

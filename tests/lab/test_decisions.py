@@ -114,6 +114,7 @@ def test_the_suite_of_decisions_has_the_promised_cases():
     kinds = {case.environment.kind for case in whole.cases}
     assert kinds == {
         *scenes.DECISIONS,
+        *(f"benchmarks.linear_worlds:{made}" for made in ("items", "outcomes")),
         *(decisions.REAL + real for real in ("labelled", "landings")),
     }
     assert {"by_action", "nightly", "lost", "of_world"} <= {c.delays.kind for c in whole.cases}
