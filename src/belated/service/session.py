@@ -14,6 +14,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -102,6 +103,7 @@ def steady_clock(
     return lambda: base + monotonic()
 
 
+@dataclass(slots=True)
 class EpisodeState:
     """What the tables say of an episode, while a request is handled.
 
@@ -112,19 +114,15 @@ class EpisodeState:
         decided: state and action by step.
     """
 
-    def __init__(self, number: int, row: Sequence[Any] | None) -> None:
-        self.number, self.exists = number, row is not None
-        told: Any = (0.0, None, 0.0) if row is None else row
-        self.began, self.policy, self.closed = told
-        self.ended: int | None = None
-        self.why: str | None = None
-        self.facts: dict[str, OutcomeRow] = {}
-        self.decided: dict[int, tuple[Any, int]] = {}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is open."""
-        return self.closed is None
+    number: int
+    exists: int = False
+    began: float = 0.0
+    policy: str | None = None
+    closed: float | None = 0.0
+    ended: int | None = None
+    why: str | None = None
+    facts: dict[str, OutcomeRow] = field(default_factory=dict)
+    decided: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
     def known(self, *, used: bool) -> dict[Any, Any]:
         """The reported facts by the keys of records. used: only those that the agent gets."""
@@ -133,12 +131,6 @@ class EpisodeState:
             for row in self.facts.values()
             if row.fact != WHOLE and not (used and row.status == "late")
         }
-
-    @property
-    def end(self) -> int | None:
-        """The last state, from its own record or from the path."""
-        found = self.facts.get("end")
-        return None if found is None else int(found.value or 0)
 
 
 class Session:
@@ -167,6 +159,7 @@ class Session:
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
         self._seq: Any = self.runner.seq + 1
+        self._rows: list[OutcomeRow] = []  # of the current request, before they are written
         self.limits = limits
         self._rng = np.random.default_rng()
         with db.transaction():
@@ -220,7 +213,7 @@ class Session:
 
     def expire(self) -> None:
         """Begin a request: read the clock, and close the episodes past deadline and grace."""
-        self.now = max(self.now, self.clock())
+        self.now, self._rows = max(self.now, self.clock()), []
         self._next_request()
         self._expire()
 
@@ -292,35 +285,38 @@ class Session:
         """Close an episode, and give the default to the steps that have not reported."""
         config, known = self.config, state.known(used=True)
         heard = not self.problem.awaited(known, config.information, uses_paths=False)
-        rows = []
+        silent = None
         if not heard and config.default is not None:
             silent = self.problem.assemble(state.number, known, config.information, config.default)
-            rows += [self._whole(state, silent, self.now, DEFAULT)] if silent is not None else []
+        if silent is not None:
+            self._note_whole(state, silent, self.now, DEFAULT)
         pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
-        why = "default" if rows else "expired"
-        self._close(state, why if (rows or heard) and not pathless else "forgotten")
-        self._write([state], rows)
-        self.runner.close(state.number, *rows)
+        why = "expired" if silent is None else "default"
+        lost = pathless or not (heard or silent)
+        self._close(state, "forgotten" if lost else why)
+        self.runner.close(state.number, *self._write([state]))
 
     def _close(self, state: EpisodeState, why: str) -> None:
         state.closed, state.ended, state.why = self.now, self._seq, why
         self._open -= 1
 
-    def _row(
-        self, state: EpisodeState, fact: str, value: Any, happened: float, status: str
-    ) -> OutcomeRow:
-        """A row of an episode, one more of its facts."""
+    def _note(
+        self, state: EpisodeState, key: Any, value: Any, happened: float, status: str, body: Any
+    ) -> None:
+        """Note a fact of an episode; body: the record that the agent gets with it."""
+        fact = f"step {key}" if isinstance(key, int) else key
         is_text = value is None or isinstance(value, str)
         amount, text = (None, value) if is_text else (float(value) + 0.0, None)
-        row = OutcomeRow(state.number, fact, amount, text, None, self.now, happened, status)
+        told = None if body is None else _dumped(body.to_json())
+        row = OutcomeRow(state.number, fact, amount, text, told, self.now, happened, status)
         state.facts[fact] = row
-        return row
+        self._rows.append(row)
 
-    def _whole(self, state: EpisodeState, record: Any, happened: float, status: str) -> OutcomeRow:
-        """The row of a whole outcome; its value is the sum, None of a whole cost function."""
+    def _note_whole(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
+        """Note a whole outcome; its value is the sum, None of a whole cost function."""
         bandit = self.config.information == "bandit"
         total = sum(record.facts().values()) if bandit else None
-        return _with(record, self._row(state, WHOLE, total, happened, status))
+        self._note(state, WHOLE, total, happened, status, record)
 
     def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes, which may be closed."""
@@ -330,16 +326,16 @@ class Session:
 
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes."""
-        asked = dict.fromkeys(numbers)
+        asked = sorted(set(numbers))
         rows = self._select(
-            "SELECT number, began, policy, closed FROM episodes "
+            "SELECT number, 1, began, policy, closed FROM episodes "
             f"WHERE learner = ? AND number IN ({{}}){self._lock}",
-            sorted(asked),
+            asked,
         )
-        by_number = {number: row for number, *row in rows}
-        found = {number: EpisodeState(number, by_number.get(number)) for number in asked}
+        found = {number: EpisodeState(number) for number in asked}
+        found |= {row[0]: EpisodeState(*row) for row in rows}
         for values in self._select(
-            f"SELECT {OUTCOMES} FROM outcomes WHERE learner = ? AND number IN ({{}})", by_number
+            f"SELECT {OUTCOMES} FROM outcomes WHERE learner = ? AND number IN ({{}})", asked
         ):
             row = OutcomeRow(*values)
             found[row.number].facts[row.fact] = row
@@ -347,7 +343,7 @@ class Session:
             for number, step, observation, action in self._select(
                 "SELECT number, step, observation, action FROM decisions "
                 "WHERE learner = ? AND number IN ({})",
-                by_number,
+                asked,
             ):
                 found[number].decided[step] = (json.loads(observation) or 0, action)
         return found
@@ -507,11 +503,9 @@ class Session:
             "decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now, None)
         )
         found.decided[step] = (state, made[0])
-        path = self._built(found)
-        rows = [] if path is None else self._rows(found, path, self.now, "taken")
-        self._finish(found)
-        if rows:
-            self._write([found], rows)
+        self._finish(found, self.now, "taken")
+        if self._rows:
+            self._write([found])
         self.count("decided")
         return Done(episode, step, *made)
 
@@ -533,7 +527,7 @@ class Session:
     def _opened(self, episode: int) -> EpisodeState:
         """An open episode, or a `Refusal`."""
         found = self._begun_before(episode)
-        if not found.is_open or found.policy is None:
+        if found.closed is not None or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
         return found
 
@@ -558,21 +552,17 @@ class Session:
         """Take feedback; returns an outcome for each record."""
         self.expire()
         read = self._read(given)
-        states = self._states(
-            record.episode for record, _ in read if not isinstance(record, Outcome)
-        )
-        rows: list[OutcomeRow] = []
-        outcomes: list[Outcome] = []
-        for record, happened in read:
-            outcome = record
-            if not isinstance(record, Outcome):
-                outcome, more = self._take(record, states[record.episode], happened)
-                rows += more
-            outcomes.append(outcome)
+        records = [record for record, _ in read if not isinstance(record, Outcome)]
+        states = self._states(record.episode for record in records)
+        outcomes = [
+            one if isinstance(one, Outcome) else self._take(one, states[one.episode], happened)
+            for one, happened in read
+        ]
+        for outcome in outcomes:
             self.count(outcome.outcome)
             self.counts["late_used"] += outcome.used is True
-        if rows:
-            self._write([states[number] for number in {row.number: 0 for row in rows}], rows)
+        if self._rows:
+            self._write([states[number] for number in {row.number: 0 for row in self._rows}])
         elif not given and getattr(self.runner.agent, "reads_delays", False):
             self.runner.learn_all()
             self.call("observe", records=[], now=self.now)
@@ -598,10 +588,8 @@ class Session:
                 records.append((Outcome.of(error.outcome, number, why=str(error), **field), 0.0))
         return records
 
-    def _take(
-        self, record: Any, state: EpisodeState, happened: float
-    ) -> tuple[Outcome, list[OutcomeRow]]:
-        """The outcome of a record, and its rows; facts of earlier records of a batch are known."""
+    def _take(self, record: Any, state: EpisodeState, happened: float) -> Outcome:
+        """The outcome of a record, whose facts are noted; those of earlier ones are known."""
         part = record.part
         kind, why, status = self._judged(record, state, happened)
         used = status == "used" if kind == "late" else msgspec.UNSET
@@ -609,73 +597,69 @@ class Session:
         if why:
             where = f"step {part}" if isinstance(part, int) else part
             told.why = f"episode {record.episode}, {where}: {why}"
-        if not status or not state.exists:
-            return told, []
-        rows = self._rows(state, record, happened, status)
-        awaited = self._finish(state)
-        if kind == "taken":
-            told.awaited = awaited or msgspec.UNSET
-        return told, rows
+        if status and state.exists:
+            self._enter(state, record, happened, status)
+            awaited = self._finish(state, happened, status)
+            told.awaited = awaited if awaited and kind == "taken" else msgspec.UNSET
+        return told
 
     def _judged(self, record: Any, state: EpisodeState, happened: float) -> tuple[str, str, str]:
         """What becomes of a record: the kind of its outcome, why, and the status of its rows."""
         config, number = self.config, state.number
         if not state.exists and number >= self.runner.agent.begun:
             return "unknown", "the episode must be one that was begun", ""
-        past = not config.timed or self.is_past(
-            config.deadline, number, state.began, min(happened, self.now)
-        )
-        waits = config.default is not None and config.grace is not None and record.is_outcome
-        waits = waits and state.is_open
+        past = self.is_past(config.deadline, number, state.began, min(happened, self.now))
+        is_open = state.closed is None
+        waits = is_open and record.is_outcome and None not in (config.default, config.grace)
         known = state.known(used=waits and not past)
-        wrong = _contradiction(state, record, self.problem.horizon)
-        if wrong is None and known:
-            wrong = compare(_named(record.facts()), _named(known))
-        if wrong is not None and wrong[0] != "taken":
-            return *wrong, ""
-        if not state.is_open or (waits and past):
-            return "late", WAITED if state.is_open else TOO_LATE, "late"
-        if past and self.is_past(config.deadline, number, state.began, self.now):
-            return "late", OVERDUE, "used"
-        return "taken", "", "taken"
+        kind, why = compare(*self._compared(record, state, known))
+        if kind != "taken":
+            return kind, why, ""
+        if not is_open or (waits and past):
+            return "late", WAITED if is_open else TOO_LATE, "late"
+        return ("late", OVERDUE, "used") if past else ("taken", "", "taken")
 
-    def _rows(
-        self, state: EpisodeState, record: Any, happened: float, status: str
-    ) -> list[OutcomeRow]:
-        """The rows of a record: those of its facts, and those of what they complete."""
+    def _compared(
+        self, record: Any, state: EpisodeState, known: Mapping[Any, Any]
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """The facts of a record and those known before, by the words of the client.
+
+        Those of a path are its states and actions. Of one step, the last state does not matter.
+        """
+        if not isinstance(record, Trajectory):
+            return _named(record.facts()), _named(known)
+        steps = zip(record.states.tolist(), record.actions.tolist(), strict=False)
+        facts, before = _decisions(enumerate(steps)), _decisions(state.decided.items())
+        if self.problem.horizon > 1:
+            facts["end"] = int(record.states[-1])
+        return _named(facts), _named({**known, **before})
+
+    def _enter(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
+        """Note the facts of a record, and the whole outcome that they complete."""
         facts, before = record.facts(), state.known(used=status != "late")
+        whole = record.is_outcome and self.problem.one_outcome
+        body = None if whole or isinstance(record, End | Reward) else record
         if isinstance(record, Trajectory):
             self._write_path(state, record)
             if record.states[-1] != UNKNOWN:
                 facts = {"end": int(record.states[-1]), **facts}
-        rows = [
-            self._row(state, f"step {k}" if isinstance(k, int) else k, value, happened, status)
-            for k, value in facts.items()
-            if k not in before
-        ]
-        if isinstance(record, End):
-            path = self._built(state)
-            if path is not None and status != "late":
-                rows += self._rows(state, path, happened, status)
-        elif record.is_outcome and self.problem.one_outcome:
-            whole = record
+        new = {key: value for key, value in facts.items() if key not in before}
+        for key, value in new.items():
+            self._note(state, key, value, happened, status, body if key == [*new][-1] else None)
+        if whole and status != "late":
             if record.partial:
                 known = {**before, **facts}
-                whole = self.problem.assemble(state.number, known, self.config.information)
-            if whole is not None and status != "late":
-                rows.append(self._whole(state, whole, happened, status))
-        elif not isinstance(record, Reward):
-            rows[-1] = _with(record, rows[-1])
-        return rows
+                record = self.problem.assemble(state.number, known, self.config.information)
+            if record is not None:
+                self._note_whole(state, record, happened, status)
 
     def _built(self, state: EpisodeState) -> Trajectory | None:
         """The path that decisions and the last state make, once it is complete."""
         H, S, _ = self.problem.shape
-        end = 0 if S == 1 else state.end
-        if end is None and H == 1:
-            end = UNKNOWN
+        told = state.facts.get("end")
+        end = 0 if S == 1 else UNKNOWN if told is None else int(told.value or 0)
         noted = state.policy is None or "path" in state.facts
-        if end is None or len(state.decided) < H or noted:
+        if len(state.decided) < H or noted or (end == UNKNOWN and H > 1):
             return None
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         return Trajectory(state.number, np.array([*states, end]), np.array(actions))
@@ -684,19 +668,25 @@ class Session:
         """Whether the agent waits for a path: it has noted that of a decision in one request."""
         return self.runner.agent.uses_paths and state.policy is not None
 
-    def _finish(self, state: EpisodeState) -> list[Any]:
-        """Close an episode that is complete; returns what it needs before the agent can learn."""
+    def _finish(self, state: EpisodeState, happened: float, status: str) -> list[Any]:
+        """Note the path if it is complete, and close an episode to which nothing lacks.
+
+        Returns what it needs before the agent can learn from it.
+        """
         if not self.problem.one_outcome:
             return []
+        path = self._built(state)
+        if path is not None and status != "late":
+            self._enter(state, path, happened, status)
         known, needs = state.known(used=True), self._needs_path(state)
         awaited = self.problem.awaited(known, self.config.information, uses_paths=needs)
-        if not awaited and state.is_open:
+        if not awaited and state.closed is None:
             self._close(state, "complete")
         return list(awaited)
 
-    def _write(self, states: Sequence[EpisodeState], rows: Sequence[OutcomeRow]) -> None:
-        """Write outcomes, the decisions of reported paths, and what became of the episodes."""
-        self.runner.seq = self._seq
+    def _write(self, states: Iterable[EpisodeState]) -> list[OutcomeRow]:
+        """Write the noted outcomes, which it returns, and what became of these episodes."""
+        rows, self._rows, self.runner.seq = self._rows, [], self._seq
         if rows:
             self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
         whole = f" AND o.fact = '{WHOLE}'" if self.problem.one_outcome else ""
@@ -706,6 +696,7 @@ class Session:
         )
         if self._seq is not None:
             self.runner.observe(rows)
+        return rows
 
     def _write_path(self, state: EpisodeState, path: Trajectory) -> None:
         """Note the decisions of a reported path, so that later requests must agree."""
@@ -721,10 +712,10 @@ class Session:
         """Forget an episode."""
         self.expire()
         state = self._begun_before(episode)
-        if not state.is_open:
+        if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
         self._close(state, "request")
-        self._write([state], [])
+        self._write([state])
         self.runner.close(episode)
         self.count("forgotten_by_request")
         return Outcome.of("taken", episode)
@@ -823,18 +814,13 @@ def _check_same(one: Asked, observation: str, allowed: str, policy: str | None) 
     raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
 
 
-def _contradiction(state: EpisodeState, record: Any, horizon: int) -> tuple[str, str] | None:
-    """Why a path does not agree with decisions and with the last state."""
-    if not isinstance(record, Trajectory):
-        return None
-    for h, made in sorted(state.decided.items()):
-        if h < len(record.actions) and made != (record.states[h], record.actions[h]):
-            return "conflict", f"state {made[0]}, action {made[1]} was decided at step {h}"
-    if horizon == 1 and 0 in state.decided and state.end is None:
-        return "duplicate", "its decision was noted before"
-    if state.end is not None and state.end != record.states[-1]:
-        return "conflict", f"it ended in state {state.end}, got {record.states[-1]}"
-    return None
+def _decisions(steps: Iterable[tuple[int, tuple[Any, Any]]]) -> dict[str, int]:
+    """States and actions by step as facts."""
+    return {
+        f"the {word} of step {h}": value
+        for h, pair in steps
+        for word, value in zip(("state", "action"), pair, strict=True)
+    }
 
 
 def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -846,11 +832,6 @@ def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
         )
         for key, value in facts.items()
     }
-
-
-def _with(record: Any, row: OutcomeRow) -> OutcomeRow:
-    """A row with the record that the agent gets, and not only a fact of it."""
-    return row._replace(body=_dumped(record.to_json()))
 
 
 def _dumped(value: Any) -> str:
