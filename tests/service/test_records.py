@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belated.core.contract import Scale
-from belated.service.wire import End, Refusal, parse
+from belated.service.wire import End, Refusal, episode_of, parse
 from belated.tabular.records import Costs, StepCost, Trajectory
 
 episodes = st.integers(0, 2**40)
@@ -27,9 +27,13 @@ records = st.one_of(
 )
 
 
+def parsed(given, **terms):
+    return parse(given, episode_of(given, {}), **terms)
+
+
 @given(records)
 def test_a_record_comes_back_as_it_was(record):
-    again = parse(json.loads(json.dumps(written(record))))
+    again = parsed(json.loads(json.dumps(written(record))))
     assert type(again) is type(record)
     assert written(again) == written(record)
 
@@ -46,8 +50,8 @@ def test_rewards_become_costs(a, b, share):
     if high - low < 1e-3:
         return
     reward = min(high, max(low, low + share * (high - low)))
-    one = parse({"episode": 1, "step": 0, "reward": reward, "range": [low, high]})
-    all_ = parse({"episode": 1, "rewards": [reward, high]}, rewards=Scale(low, high))
+    one = parsed({"episode": 1, "step": 0, "reward": reward, "range": [low, high]})
+    all_ = parsed({"episode": 1, "rewards": [reward, high]}, rewards=Scale(low, high))
     assert one.cost == pytest.approx(1 - share, abs=1e-6)
     assert all_.values == pytest.approx([1 - share, 0], abs=1e-6)
 
@@ -85,7 +89,7 @@ WRONG = [
 @pytest.mark.parametrize(("given_", "field"), WRONG, ids=str)
 def test_what_is_wrong_is_named(given_, field):
     with pytest.raises(Refusal) as found:
-        parse(given_)
+        parsed(given_)
     assert found.value.field == field
 
 
@@ -100,4 +104,4 @@ def test_what_is_wrong_is_named(given_, field):
 )  # fmt: skip
 def test_anything_is_a_record_or_an_error(value):
     with contextlib.suppress(Refusal):
-        written(parse(value))
+        written(parsed(value))

@@ -39,7 +39,7 @@ from belated.service.runner import (
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, End, Outcome, Refusal, parse, seconds
+from belated.service.wire import Asked, Done, End, Outcome, Refusal, episode_of, parse, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -572,19 +572,19 @@ class Session:
         """The records and when they happened, or the outcomes of those that cannot be read."""
         named = (one["key"] for one in given if isinstance(one, Mapping) and "key" in one)
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
-        found = self._select(
-            "SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys
+        found = dict(
+            self._select("SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys)
         )
-        terms = (self.problem, self.config.scale, dict(found), self.config.information)
+        terms = (self.problem, self.config.scale, self.config.information)
         records: list[tuple[Any, float]] = []
         for one in given:
+            number: Any = msgspec.UNSET
             try:
-                record = parse(one, *terms)
-                happened = seconds(one["time"]) if "time" in one else self.now
-                records.append((record, happened))
+                number = episode_of(one, found)
+                record = parse(one, number, *terms)
+                records.append((record, seconds(one["time"]) if "time" in one else self.now))
             except Refusal as error:
                 field = {"part" if error.outcome == "unknown" else "field": error.field}
-                number = msgspec.UNSET if error.episode is None else error.episode
                 records.append((Outcome.of(error.outcome, number, why=str(error), **field), 0.0))
         return records
 

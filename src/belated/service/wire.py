@@ -68,7 +68,7 @@ class Refusal(Exception):
 
     field: the wrong field. outcome: what this means for a record; None if it says nothing of one.
     status: the HTTP status, by default that of the outcome. retry: seconds after which the request
-    may succeed. address: of the server that can answer. episode: that of a record, if it names one.
+    may succeed. address: of the server that can answer.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class Refusal(Exception):
         self.status = STATUS[outcome or "invalid"] if status is None else status
         self.retry = retry
         self.address = address
-        self.episode: int | None = None
 
 
 class Asked(Struct, forbid_unknown_fields=True):
@@ -189,26 +188,38 @@ class End:
         return {"end": self.state}
 
 
+def episode_of(given: object, keys: Mapping[str, int]) -> int:
+    """The episode that a record names, by its number or by the client's key."""
+    if not isinstance(given, Mapping):
+        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
+    if "key" not in given:
+        return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
+    key = given["key"]
+    if "episode" in given or not isinstance(key, str):
+        why = f"a record must have an episode, or a key that is a text, got {checks.show(key)}"
+        raise Refusal(why, "key")
+    if key not in keys:
+        raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
+    return keys[key]
+
+
 def parse(
-    given: object,
+    given: Mapping[str, Any],
+    episode: int,
     problem: Any = None,
     rewards: Scale | None = None,
-    keys: Mapping[str, int] | None = None,
     information: str = "bandit",
 ) -> Any:
     """The record that a JSON value describes; a `Refusal` names its wrong field.
 
     Args:
         given: the value.
+        episode: the number of its episode.
         problem: checks records, and reads its own kinds of them; None if any record is valid.
         rewards: the scale of rewards in records that state no range.
-        keys: episodes by the client's key.
         information: what costs say, "bandit" or "full".
     """
-    if not isinstance(given, Mapping):
-        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
-    episode, name = _episode(given, keys or {}), "record"
-    decides = problem is not None and problem.states is None
+    name, decides = "record", problem is not None and problem.states is None
     try:
         name = _named(given, decides, rewards)
         told = _told(name, given, rewards, in_any_unit=decides and rewards is None)
@@ -223,24 +234,8 @@ def parse(
         if problem is not None:
             problem.check(made, information)
         return made
-    except (ValueError, TypeError, KeyError, Refusal) as error:
-        refused = error if isinstance(error, Refusal) else Refusal(str(error), name)
-        refused.episode = episode
-        raise refused from None
-
-
-def _episode(given: Mapping[str, Any], keys: Mapping[str, int]) -> int:
-    """The episode that a record names, by its number or its key."""
-    if "key" not in given:
-        return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
-    key = given["key"]
-    if "episode" in given:
-        raise Refusal("a record must have an episode or a key, got both", "key")
-    if not isinstance(key, str):
-        raise Refusal(f"key must be a text, got {checks.show(key)}", "key")
-    if key not in keys:
-        raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
-    return keys[key]
+    except (ValueError, TypeError, KeyError) as error:
+        raise Refusal(str(error), name) from None
 
 
 def _named(given: Mapping[str, Any], decides: bool, rewards: Scale | None) -> str:
@@ -251,11 +246,9 @@ def _named(given: Mapping[str, Any], decides: bool, rewards: Scale | None) -> st
     if len(told) != 1:
         why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
         raise Refusal(why, told[1] if told else "record")
-    allowed = {"key", "episode", told[0], *BESIDE[told[0]]}
-    if told == ["reward"] and rewards is None:
-        allowed.add("event")
-    for unknown in sorted(set(given) - allowed):
-        raise Refusal(f"unknown key {checks.show(unknown)} beside {told[0]}", str(unknown)[:80])
+    event = {"event"} if told == ["reward"] and rewards is None else set()
+    for unknown in sorted(given.keys() - {"key", "episode", told[0], *BESIDE[told[0]]} - event):
+        raise Refusal(f"unknown key {checks.show(unknown)} beside {told[0]}", unknown[:80])
     return told[0]
 
 
@@ -267,14 +260,12 @@ def _told(
         return {word: given[word] for word in given if word not in ("key", "episode", "time")}
     value = given[name]
     if name == "reward" and in_any_unit and "range" not in given:
-        told = {name: checks.real(name, value, -LARGEST, LARGEST)}
-        if given.get("event") is not None:
-            told["event"] = _field("event", given["event"], _event)
-        return told
+        event = _field("event", given.get("event"), _event)
+        return {name: checks.real(name, value, -LARGEST, LARGEST), "event": event}
     if name in ("reward", "rewards"):
         return {name.replace("reward", "cost"): _costs(name, given, rewards)}
     if name == "path" and isinstance(value, Mapping):
-        for part in sorted({"states", "actions"} & set(value)):
+        for part in {"states", "actions"} & value.keys():
             _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
     return {name: value}
 
@@ -302,8 +293,9 @@ def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) ->
         raise Refusal(str(error), name) from None
 
 
-def _event(name: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_KEY or "\0" in value:
+def _event(name: str, value: Any) -> Any:
+    fits = isinstance(value, str) and len(value) <= LONGEST_KEY and "\0" not in value
+    if value is not None and not fits:
         allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
         raise ValueError(f"{name} must be {allowed}, got {checks.show(value)}")
     return value
