@@ -133,10 +133,12 @@ class Holder(Session):
             self.count("taken", heard)
         return begun + heard
 
-    def change(self, what: str, **given: Any) -> None:
+    def change(self, what: str | None, action: int, given: dict[str, Any]) -> Done:
         """See `Session`: no decision after the answer is made from an older model."""
-        super().change(what, **given)
-        self._publish()
+        made = super().change(what, action, given)
+        if made.changed:
+            self._publish()
+        return made
 
     def tend(self) -> bool:
         """See `Session`: publish a model once in a while, if there is something new."""

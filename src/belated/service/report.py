@@ -178,7 +178,7 @@ def described(session: Session, seen: Seen) -> dict[str, Any]:
         "diagnostics": seen[2],
         "history": [[at, total, bool(late)] for at, total, late in sorted(history)],
         "delays": delays,
-        "arrivals": [{"minute": minute, **told} for minute, told in session.arrivals],
+        "arrivals": [dict(minute) for minute in session.arrivals],
         "now": session.clock(),
         "note": config.note,
     }

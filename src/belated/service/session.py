@@ -9,7 +9,6 @@ times of requests: a request first closes the episodes whose deadline has passed
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections import Counter, deque
@@ -57,8 +56,6 @@ MINUTES = 60
 """The number of minutes for which arrivals are counted."""
 KEPT = 2
 """The number of snapshots to keep."""
-ITEM = 8
-"""The number of bytes of an entry of a policy."""
 SLICE = 500
 """The largest number of episodes that are closed at once."""
 INSERT = {
@@ -157,7 +154,7 @@ class Session:
         self.now = newest(db, self.name)[1]
         self.clock = steady_clock(self.now)
         self.counts: Counter[str] = Counter()
-        self.arrivals: deque[tuple[int, Counter[str]]] = deque(maxlen=MINUTES)
+        self.arrivals: deque[Counter[str]] = deque(maxlen=MINUTES)
         self._seq: Any = self.runner.seq + 1
         self._rows: list[OutcomeRow] = []  # of the current request, before they are written
         self.limits = limits
@@ -246,18 +243,16 @@ class Session:
         """Count what has happened, also by minute."""
         self.counts[kind] += more
         minute = int(self.now // 60)
-        if not self.arrivals or self.arrivals[-1][0] != minute:
-            self.arrivals.append((minute, Counter()))
-        self.arrivals[-1][1][kind] += more
+        if not self.arrivals or self.arrivals[-1]["minute"] != minute:
+            self.arrivals.append(Counter(minute=minute))
+        self.arrivals[-1][kind] += more
 
     # Deadlines.
 
     def is_past(self, limit: float | None, number: int, began: float, now: float) -> bool:
         """Whether an episode has waited longer than a limit."""
-        if limit is None:
-            return False
         waited = now - began if self.config.timed else self.runner.agent.begun - 1 - number
-        return waited > limit
+        return limit is not None and waited > limit
 
     def _first_open(self) -> tuple[int, float] | None:
         found = self.db.all(
@@ -362,8 +357,7 @@ class Session:
                 raise Refusal(why, "key", "conflict")
             return Done(number, created=False)
         self._make_room(1)
-        version = self.runner.version
-        number, policy = self.runner.begin()
+        version, (number, policy) = self.runner.version, self.runner.begin()
         mark = digest(policy)
         self._insert("policies", (mark, policy.tobytes()))
         self._insert("episodes", (number, key, self._seq, version, self.now, mark, None))
@@ -427,41 +421,32 @@ class Session:
         """Decide; None, and nothing has changed, if another process has used one of the keys."""
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self._make_room(len(asked))
-        version, now, agent = self.runner.version, self.now, self.runner.agent
-        told = (None, getattr(agent, "published", None))
-        numbers = self._free(len(asked))
-        rows = [
-            (number, one.key, self._seq, version, now, *told)
-            for number, one in zip(numbers, asked, strict=True)
-        ]
+        agent, numbers = self.runner.agent, self._free(len(asked))
+        model, share = getattr(agent, "published", None), getattr(agent, "holdout", 0.0)
+        told = (self._seq, self.runner.version, self.now, None, model)
+        rows = [(number, one.key, *told) for number, one in zip(numbers, asked, strict=True)]
         if self._insert("episodes", *rows) < len(rows):
             self.db.all(
                 "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
                 self.name, numbers[0], numbers[-1],
             )  # fmt: skip
             return None
-        share = getattr(agent, "holdout", 0.0)
-        decisions, answers = [], []
-        for number, one, observation in zip(numbers, asked, seen, strict=True):
-            made = self.runner.decide(observation, one.among, now)
-            action, chance = int(made.action), float(made.probability)
+        decisions = []
+        for one, observation in zip(asked, seen, strict=True):
+            made = self.runner.decide(observation, one.among, self.now)
+            chance = float(made.probability)
             holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
-            known = None if told[1] is None else _dumped(agent.foreseen(one.among, made))
-            row = (
-                _dumped(one.observation),
-                _dumped(one.among),
-                action,
-                chance,
-                holdout,
-                now,
-                known,
-            )
-            decisions.append((number, 0, *row))
-            answers.append(self._decided(number, action, chance, created=True))
+            known = None if model is None else _dumped(agent.foreseen(one.among, made))
+            texts = (_dumped(one.observation), _dumped(one.among))
+            row = (made.number, 0, *texts, int(made.action), chance, holdout, self.now, known)
+            decisions.append(row)
         self._insert("decisions", *decisions)
         self._begun(numbers[0], len(asked))
         self.count("decided", len(asked))
-        return answers
+        return [
+            self._decided(number, action, chance, created=True)
+            for number, _, _, _, action, chance, *_ in decisions
+        ]
 
     def _free(self, count: int) -> range:
         """The numbers of the next decisions."""
@@ -491,23 +476,20 @@ class Session:
         self.expire()
         found = self._opened(episode)
         row = self._policy(found, (step * problem.states + state) * problem.actions, 1, 1)
-        if step in found.decided:
-            before, action = found.decided[step]
-            if before != state:
-                why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
-                raise Refusal(why, "state", "conflict")
-            return Done(episode, step, action, float(row[0, 0, action]))
-        drawn, chance = Episode(episode, row).act(0, 0, self._rng)
-        made = (int(drawn), float(chance))
-        self._insert(
-            "decisions", (episode, step, _dumped(state), "null", *made, 0.0, self.now, None)
-        )
-        found.decided[step] = (state, made[0])
-        self._finish(found, self.now, "taken")
-        if self._rows:
-            self._write([found])
-        self.count("decided")
-        return Done(episode, step, *made)
+        before, action = found.decided.get(step, (state, None))
+        if before != state:
+            why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
+            raise Refusal(why, "state", "conflict")
+        if action is None:
+            action = int(Episode(episode, row).act(0, 0, self._rng)[0])
+            told = (_dumped(state), "null", action, float(row[0, 0, action]), 0.0, self.now, None)
+            self._insert("decisions", (episode, step, *told))
+            found.decided[step] = (state, action)
+            self._finish(found, self.now, "taken")
+            if self._rows:
+                self._write([found])
+            self.count("decided")
+        return Done(episode, step, action, float(row[0, 0, action]))
 
     def policy(self, episode: int, step: int | None, state: int | None) -> Any:
         """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
@@ -533,12 +515,12 @@ class Session:
 
     def _policy(self, found: EpisodeState, first: int, steps: int, states: int) -> Floats:
         """A part of the policy of an open episode, from this entry on."""
-        shape = (steps, states, self.problem.actions)
+        made = np.empty((steps, states, self.problem.actions))
         ((content,),) = self.db.all(
             "SELECT substr(content, ?, ?) FROM policies WHERE learner = ? AND digest = ?",
-            ITEM * first + 1, ITEM * math.prod(shape), self.name, found.policy,
+            made.itemsize * first + 1, made.nbytes, self.name, found.policy,
         )  # fmt: skip
-        return np.frombuffer(bytes(content), np.float64).reshape(shape)
+        return np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
         state = self._locked([episode])[episode]
@@ -729,9 +711,7 @@ class Session:
         action = problem.index("action", name) if known else problem.actions
         if action in self.runner.agent.retired:
             raise Refusal(f"{name} was retired; add it under another name", "action")
-        if not known:
-            self.change("add_action", name=name)
-        return Done(action=action, name=self.problem.name(action), changed=not known)
+        return self.change(None if known else "add_action", action, {"name": name})
 
     def retire_action(self, action: str) -> Done:
         """Retire an action by its name, or by its number if none has this name."""
@@ -741,10 +721,8 @@ class Session:
             number = problem.index("action", int(action) if numbered else action)
         except ValueError as error:
             raise Refusal(str(error), "action", "unknown") from None
-        changed = number not in getattr(self.runner.agent, "retired", ())
-        if changed:
-            self.change("retire", action=number)
-        return Done(action=number, name=problem.name(number), changed=changed)
+        retired = number in getattr(self.runner.agent, "retired", ())
+        return self.change(None if retired else "retire", number, {"action": number})
 
     @property
     def _changeable(self) -> Any:
@@ -753,13 +731,15 @@ class Session:
             raise Refusal(FIXED, "action")
         return self.problem
 
-    def change(self, what: str, **given: Any) -> None:
-        """Change the actions of the agent by a call."""
+    def change(self, what: str | None, action: int, given: dict[str, Any]) -> Done:
+        """Change an action of the agent by a call, if one is needed."""
         self.expire()
         try:
-            self.call(what, **given)
+            if what is not None:
+                self.call(what, **given)
         except ValueError as error:
             raise Refusal(str(error), "action") from None
+        return Done(action=action, name=self.problem.name(action), changed=what is not None)
 
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""
