@@ -37,12 +37,17 @@ from belated.service import export, page, wire
 from belated.service.config import Config
 from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
 from belated.service.learner import Learner
-from belated.service.report import described, look, metrics, open_episodes, report
+from belated.service.report import episodes, look, metrics, report, status
 from belated.service.tables import StorageError
 from belated.service.wire import Refusal
 
 Headers = Mapping[bytes, bytes]
 NO_TOKEN = "a token is needed: Authorization: Bearer ..."
+EXPORTS = {
+    "csv": ("text/csv; charset=utf-8", export.as_csv),
+    "parquet": ("application/vnd.apache.parquet", export.as_parquet),
+}
+"""How the decision log is written, and the types of content."""
 LONGEST_JSON = 100_000
 """The largest policy that is written as JSON, during which other requests wait."""
 MOST_DROPPED = 2**24
@@ -72,9 +77,6 @@ EXAMPLES = {
 
 
 Name = Annotated[str, msgspec.Meta(max_length=wire.LONGEST_KEY)]
-After = Annotated[int, msgspec.Meta(ge=-1, le=wire.LARGEST_WHOLE)]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
-Newest = Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]
 Decisions = dict[Literal["decisions"], list[wire.Done]]
 Outcomes = dict[Literal["outcomes"], list[wire.Outcome]]
 
@@ -214,44 +216,27 @@ async def snapshot(learner: Learner) -> Any:
     return {"asked": True}
 
 
-async def _looked(learner: Learner, function: Callable[..., Any], *more: Any) -> Any:
-    """What a function says of the session and of the agent at this moment."""
-    seen = await learner.ask(look)
-    return await asyncio.to_thread(function, learner.opened(), seen, *more)
-
-
-async def status(learner: Learner) -> Any:
-    """The status of a learner: counts, diagnostics, and recent episodes."""
-    return await _looked(learner, described)
-
-
-async def report_(learner: Learner) -> Any:
-    """The leading action, outcomes per day, delays, important features, and warnings."""
-    return await _looked(learner, report)
-
-
 async def decisions(learner: Learner, format: Literal["csv", "parquet"] = "csv") -> Any:
     """The decision log with propensities, as a table; see the documentation for its columns.
 
     It contains the features of every visitor, so it needs the verb `admin`.
     """
-    if format == "csv":
-        return Answer(export.as_csv(learner.opened()), kind="text/csv; charset=utf-8")
-    content = await asyncio.to_thread(export.as_parquet, learner.opened())
-    return Answer(content, kind="application/vnd.apache.parquet")
+    kind, written = EXPORTS[format]
+    return Answer(await asyncio.to_thread(written, learner.opened()), kind=kind)
 
 
-async def evaluation(learner: Learner, newest: Newest = 20_000) -> Any:
-    """The estimated values of uniform play and of each action alone, from the decision log."""
+async def looked(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
+    """What a function says of the session and of the agent at this moment."""
+    seen = await learner.ask(look)
     try:
-        return await _looked(learner, export.evaluation, newest)
+        return await asyncio.to_thread(function, learner.opened(), seen, **given)
     except ValueError as error:
         raise Refusal(str(error)) from None
 
 
-async def episodes(learner: Learner, after: After = -1, limit: Limit = 100) -> Any:
-    """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
-    return {"episodes": await asyncio.to_thread(open_episodes, learner.opened(), after, limit)}
+async def beside(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
+    """What a function says of the tables, while requests are handled."""
+    return await asyncio.to_thread(function, learner.opened(), **given)
 
 
 async def healthz(seen: list[Learner]) -> Any:
@@ -295,29 +280,36 @@ async def docs(seen: list[Learner]) -> Any:
     return Answer(page.DOCS.encode(), kind="text/html; charset=utf-8", headers=page.HEADERS)
 
 
+INSIDE = ("learner", "seen", "session")
+"""The arguments of functions that are not those of a request."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """An operation: its route, and what it needs.
 
-    Its function has the learner, or all learners that the client may see, as its first argument.
-    The types of the others are those of the parameters in the path and after the question mark, and
-    of the body; the type that it returns is that of the answer.
+    Its function has the learner, or all learners that the client may see, as its first argument;
+    if it is called by another one, it has what that one passes. The types of the others are those
+    of the parameters in the path and after the question mark, and of the body; the type that it
+    returns is that of the answer.
 
     verb: the right that it needs; None if everybody may ask. tag: its chapter in the description;
-    None to leave it out. good: the status of success.
+    None to leave it out. good: the status of success. by: the function that calls it.
     """
 
     method: str
     path: str
-    function: Callable[..., Awaitable[Any]]
+    function: Callable[..., Any]
     verb: Verb | None
     tag: str | None
     good: int = 200
+    by: Callable[..., Awaitable[Any]] | None = None
 
     @functools.cached_property
     def types(self) -> dict[str, Any]:
-        """The types of the arguments but the first, and of the answer, by name."""
-        return dict(list(get_type_hints(self.function, include_extras=True).items())[1:])
+        """The types of the arguments from outside, and of the answer, by name."""
+        types = get_type_hints(self.function, include_extras=True)
+        return {name: kind for name, kind in types.items() if name not in INSIDE}
 
     @functools.cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -368,11 +360,11 @@ OPERATIONS = (
     Operation("POST", f"{L}/actions", add_action, "admin", "operation"),
     Operation("DELETE", f"{L}/actions/{{action}}", retire_action, "admin", "operation"),
     Operation("POST", f"{L}/snapshot", snapshot, "admin", "operation", good=202),
-    Operation("GET", L, status, "read", "learners"),
-    Operation("GET", f"{L}/report", report_, "read", "learners"),
+    Operation("GET", L, status, "read", "learners", by=looked),
+    Operation("GET", f"{L}/report", report, "read", "learners", by=looked),
     Operation("GET", f"{L}/decisions", decisions, "admin", "learners"),
-    Operation("GET", f"{L}/evaluation", evaluation, "read", "learners"),
-    Operation("GET", f"{L}/episodes", episodes, "read", "learners"),
+    Operation("GET", f"{L}/evaluation", export.evaluation, "read", "learners", by=looked),
+    Operation("GET", f"{L}/episodes", episodes, "read", "learners", by=beside),
     Operation("GET", "/v1/learners", learners, "read", "learners"),
     Operation("GET", "/healthz", healthz, None, "operation"),
     Operation("GET", "/readyz", readyz, None, "operation"),
@@ -549,7 +541,9 @@ class Service:
         if scope["query_string"]:
             query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             texts = {**dict(query), **texts}
-        told = await operation.function(asked, **operation.arguments(texts, body))
+        given, function = operation.arguments(texts, body), operation.function
+        by = operation.by
+        told = await (function(asked, **given) if by is None else by(asked, function, **given))
         if isinstance(told, Answer):
             return told
         return as_json(told, told.status if isinstance(told, wire.Outcome) else operation.good)

@@ -22,10 +22,12 @@ import csv
 import io
 import itertools
 import json
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from belated.core.arrays import Floats
 from belated.evaluation import DecisionLog, value
@@ -38,8 +40,6 @@ from belated.service.wire import Refusal
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CHUNK = 1_000
 """The number of decisions that are written at once."""
-NEWEST = 20_000
-"""The number of newest decisions that are evaluated by default."""
 SAMPLES = 50
 """The number of bootstrap samples."""
 NEEDS_POLARS = "Parquet needs polars: pip install 'belated[lab]'; CSV needs nothing"
@@ -143,8 +143,10 @@ def as_parquet(session: Session) -> Iterator[bytes]:
     return iter([buffer.getvalue()])
 
 
-def evaluation(session: Session, seen: Seen, newest: int = NEWEST) -> dict[str, Any]:
-    """Estimate the values of other policies from the newest decisions.
+def evaluation(
+    session: Session, seen: Seen, newest: Annotated[int, Meta(ge=2, le=1_000_000)] = 20_000
+) -> Any:
+    """The estimated values of uniform play and of each action alone, from the decision log.
 
     Decisions in which only some actions were allowed are left out, because the evaluated policies
     could not have been played there. A decision from before an action was added is used: it says
@@ -159,7 +161,7 @@ def evaluation(session: Session, seen: Seen, newest: int = NEWEST) -> dict[str, 
     with session.db.reader() as db:
         condition = "d.allowed = 'null' AND d.number >= ?"
         statement = STATEMENT.format(condition=condition, order="DESC")
-        kept = db.all(statement, session.name, 0, newest)[::-1]
+        kept = db.all(statement, session.name, 0, newest)
         ((every,),) = db.all(
             "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
             session.name,
@@ -193,7 +195,8 @@ def _policies(problem: Any, overview: Overview) -> dict[str, Floats]:
 def _log(rows: list[Any], session: Session) -> DecisionLog:
     """The log of rows of `STATEMENT`, up to now."""
     problem, (_, shift, factor) = session.problem, unit_of(session)
-    _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*rows, strict=True)
+    in_time = sorted(rows, key=operator.itemgetter(2, 0))  # numbers of several processes are not
+    _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*in_time, strict=True)
     seen = [json.loads(text) for text in texts]
     if problem.states is not None:
         x = np.eye(problem.states)[[state or 0 for state in seen]]

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -28,7 +29,7 @@ from belated.linear.life import Overview
 from belated.service.learner import Learner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables
-from belated.service.wire import Refusal
+from belated.service.wire import LARGEST_WHOLE, Refusal
 from belated.verdict import ActionRow, Verdict, Z, verdict
 
 HISTORY = 1000
@@ -142,8 +143,8 @@ HISTOGRAM = ", ".join(
 )
 
 
-def described(session: Session, seen: Seen) -> dict[str, Any]:
-    """The status of a learner, for the page and the client."""
+def status(session: Session, seen: Seen) -> Any:
+    """The status of a learner: counts, diagnostics, and recent episodes."""
     config, problem, name = session.config, session.problem, session.name
     with session.db.reader() as db:
         counts = counted(db, session)
@@ -184,8 +185,12 @@ def described(session: Session, seen: Seen) -> dict[str, Any]:
     }
 
 
-def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, Any]]:
-    """The open episodes after a number, oldest first."""
+def episodes(
+    session: Session,
+    after: Annotated[int, Meta(ge=-1, le=LARGEST_WHOLE)] = -1,
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100,
+) -> Any:
+    """The open episodes, oldest first: age in seconds, whether overdue, decided steps."""
     now = session.clock()
     with session.db.reader() as db:
         rows = db.all(
@@ -195,7 +200,7 @@ def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, An
             "ORDER BY e.number, d.step",
             session.name, after, limit,
         )  # fmt: skip
-    return [
+    found = [
         {
             "episode": number,
             "age": now - began,
@@ -204,6 +209,7 @@ def open_episodes(session: Session, after: int, limit: int) -> list[dict[str, An
         }
         for (number, began), some in itertools.groupby(rows, key=operator.itemgetter(0, 1))
     ]
+    return {"episodes": found}
 
 
 WORDS = {
@@ -269,8 +275,8 @@ def look(session: Session) -> Seen:
     return overview, judged, dict(agent.diagnostics())
 
 
-def report(session: Session, seen: Seen) -> dict[str, Any]:
-    """The whole report."""
+def report(session: Session, seen: Seen) -> Any:
+    """The leading action, outcomes per day, delays, important features, and warnings."""
     overview, answer, _ = seen
     with session.db.reader() as db:
         counts, sums = counted(db, session), totals(db, session, overview.silence)
