@@ -16,10 +16,11 @@ the process that learns takes them. `version` is the number of calls that the ag
 when it decided; `model` is the model from which another process decided, and `known` what that
 says of the probabilities before the features are seen.
 
-A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, PostgreSQL has
-synchronous_commit = on. One process has a learner open. An SQLite file has a lock file, which the
-system releases with the process; in PostgreSQL the lock belongs to the connection that writes, so
-that a process that has lost the lock cannot write.
+A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, with which
+SQLite also syncs the directory of a new file, and PostgreSQL has synchronous_commit = on. One
+process has a learner open. An SQLite file has a lock file, which the system releases with the
+process; in PostgreSQL the lock belongs to the connection that writes, so that a process that has
+lost the lock cannot write.
 """
 
 from __future__ import annotations
@@ -140,20 +141,22 @@ class Tables:
     _writes = _reads = "BEGIN"
     _form: Callable[[str], str] = str
     _error: type[Exception]
+    _busy: tuple[type[Exception], ...] = ()
+    _where: str
+    _another: Callable[[], Tables]
     _db: Any
 
-    def __init__(self) -> None:
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Close what has been opened if something fails."""
         self._open = contextlib.ExitStack()
         try:
-            self._connect()
+            yield
         except BaseException as error:
             self.close()
             if isinstance(error, OSError | self._error):
                 raise self._failure(error) from None
             raise
-
-    def _connect(self) -> None:
-        raise NotImplementedError
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """The rows that a statement returns; `?` stands for a value."""
@@ -188,8 +191,7 @@ class Tables:
     @contextlib.contextmanager
     def reader(self) -> Iterator[Tables]:
         """Another connection, which reads one state while others write; for any thread."""
-        made = self._another()
-        with contextlib.closing(made):
+        with contextlib.closing(self._another()) as made:
             made.all(made._reads)
             yield made
 
@@ -204,14 +206,11 @@ class Tables:
         with contextlib.suppress(self._error):
             self._open.close()
 
-    def _another(self) -> Tables:
-        raise NotImplementedError
-
     def _failure(self, error: Exception) -> StorageError:
-        return StorageError(self._line(error))
-
-    def _line(self, error: Exception) -> str:
-        return " ".join(str(error).split()) or type(error).__name__
+        text = " ".join(str(getattr(error, "strerror", None) or error).split())
+        return StorageError(
+            self._where + (text or type(error).__name__), busy=isinstance(error, self._busy)
+        )
 
 
 class SQLiteTables(Tables):
@@ -228,47 +227,50 @@ class SQLiteTables(Tables):
     _error = sqlite3.Error
 
     def __init__(self, path: Path, *, create: bool = True, lock: bool = True) -> None:
-        self._path, self._locks = path, lock
+        self._path, self._where = path, f"{path}: "
+        self._another = functools.partial(SQLiteTables, path, lock=False)
         if not create and not path.exists():
             raise StorageError(
                 f"{path} was deleted while the learner was open; put it back, or restart the "
                 "server to begin anew"
             )
-        super().__init__()
+        with self._opening():
+            if lock:
+                self._take_lock()
+            address = f"file:{quote(str(path.resolve()))}?mode={'rw' if lock else 'ro'}"
+            self._db = sqlite3.connect(
+                address, uri=True, isolation_level=None, check_same_thread=False
+            )
+            self._open.callback(self._db.close)
+            if lock:
+                self._prepare()
 
-    def _connect(self) -> None:
-        if self._locks:
-            self._open.callback(os.close, _locked(self._path))
-        address = f"file:{quote(str(self._path.resolve()))}?mode={'rw' if self._locks else 'ro'}"
-        self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-        self._open.callback(self._db.close)
-        if self._locks:
-            self._prepare()
+    def _take_lock(self) -> None:
+        """Lock the lock file of the file, which exists then."""
+        path = self._path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._open.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageError(f"{path} is open in another process", taken=True) from None
+        path.touch(0o600)
 
     def _prepare(self) -> None:
-        db = self._db
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        (layout,) = db.execute("PRAGMA user_version").fetchone()
+        """Make the tables; see that a file with tables is whole and of this release."""
+        self.all("PRAGMA journal_mode = WAL")
+        self.all("PRAGMA synchronous = FULL")
+        ((found, layout),) = self.all(
+            "SELECT quick_check, user_version FROM pragma_quick_check(1), pragma_user_version"
+        )
         if found != "ok":
             raise StorageError(f"{self._path} is damaged: {' '.join(found.split())}")
         if layout not in (0, LAYOUT):
             raise StorageError(OTHER_LAYOUT.format(self._path, f"layout {layout}", "directory"))
         if layout == 0:
-            db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {LAYOUT};COMMIT;")
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)  # so that the name of a new file is durable too
-        finally:
-            os.close(directory)
+            self._db.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {LAYOUT};COMMIT;")
         self._file = os.stat(self._path)
-
-    def _another(self) -> Tables:
-        return SQLiteTables(self._path, lock=False)
-
-    def _line(self, error: Exception) -> str:
-        return f"{self._path}: {getattr(error, 'strerror', None) or error}"
 
     def check(self) -> None:
         """See `Tables`: a commit to a file without a name would be lost."""
@@ -276,21 +278,6 @@ class SQLiteTables(Tables):
             if os.path.samestat(os.stat(self._path), self._file):
                 return
         raise StorageError(f"{self._path} was deleted or replaced while the learner was open")
-
-
-def _locked(path: Path) -> int:
-    """The descriptor of the locked lock file of a file, which exists then."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError as error:
-        os.close(lock)
-        if isinstance(error, BlockingIOError):
-            raise StorageError(f"{path} is open in another process", taken=True) from None
-        raise
-    return lock
 
 
 END_AFTER = "SELECT set_config(name, ?, false) FROM pg_settings WHERE name = 'transaction_timeout'"
@@ -325,21 +312,20 @@ class PostgresTables(Tables):
     ) -> None:
         import psycopg  # noqa: PLC0415 - only learners in PostgreSQL need it
 
-        self._url, self._psycopg, self._error = url, psycopg, psycopg.Error
-        self._learner, self._address, self._joins = learner, address, joins
-        super().__init__()
+        self._error, errors = psycopg.Error, psycopg.errors
+        self._busy = (errors.LockNotAvailable, errors.DeadlockDetected)
+        self._another = functools.partial(PostgresTables, url, None)
+        self._where = "the database does not answer: "
+        with self._opening():
+            self._db = psycopg.connect(url, autocommit=True, connect_timeout=PATIENCE)
+            self._open.callback(self._db.close)
+            self._where = ""
+            self.all("SET search_path TO belated")
+            if learner is not None:
+                self._claim(learner, address, joins)
 
-    def _connect(self) -> None:
-        try:
-            self._db = self._psycopg.connect(self._url, autocommit=True, connect_timeout=PATIENCE)
-        except self._error as error:
-            raise StorageError(f"the database does not answer: {self._line(error)}") from None
-        self._open.callback(self._db.close)
-        self.all("SET search_path TO belated")
-        if self._learner is not None:
-            self._claim(self._learner)
-
-    def _claim(self, learner: str) -> None:
+    def _claim(self, learner: str, address: str | None, joins: bool) -> None:
+        """Make the tables, and take the lock of a learner or, if allowed, join who has it."""
         self.all("SET synchronous_commit = on")
         self.all(f"SET idle_in_transaction_session_timeout = '{STANDSTILL}s'")
         with self.transaction():
@@ -352,27 +338,20 @@ class PostgresTables(Tables):
             if made and layout != f"layout {LAYOUT}":
                 raise StorageError(OTHER_LAYOUT.format("the schema belated", layout, "database"))
             self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
-        if self.all(f"SELECT pg_try_advisory_lock({LOCK})", learner) != [(True,)]:
-            found = self.all("SELECT address FROM drivers WHERE learner = ?", learner)
-            where = found[0][0] if found else None
-            self.taken = StorageError("another process drives it", taken=True, address=where)
-            if not self._joins:
-                raise self.taken
-            self.all(f"SET lock_timeout = {SHORT}")
-            self.all(END_AFTER, f"{STANDSTILL}s")
+        ((free, *where),) = self.all(
+            f"SELECT pg_try_advisory_lock({LOCK}), (SELECT address FROM drivers WHERE learner = ?)",
+            learner, learner,
+        )  # fmt: skip
+        if free:
+            self.all(END_AFTER, f"{LONGEST}s")
+            self.all(
+                "INSERT INTO drivers VALUES (?, ?) "
+                "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
+                learner, address,
+            )  # fmt: skip
             return
-        self.all(END_AFTER, f"{LONGEST}s")
-        self.all(
-            "INSERT INTO drivers VALUES (?, ?) "
-            "ON CONFLICT (learner) DO UPDATE SET address = excluded.address",
-            learner,
-            self._address,
-        )
-
-    def _another(self) -> Tables:
-        return PostgresTables(self._url, None)
-
-    def _failure(self, error: Exception) -> StorageError:
-        errors = self._psycopg.errors
-        busy = isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected)
-        return StorageError(self._line(error), busy=busy)
+        self.taken = StorageError("another process drives it", taken=True, address=where[0])
+        if not joins:
+            raise self.taken
+        self.all(f"SET lock_timeout = {SHORT}")
+        self.all(END_AFTER, f"{STANDSTILL}s")
