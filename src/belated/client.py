@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import inspect
 import io
+import itertools
 import json
 import os
 import random
@@ -37,6 +37,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast, overload
 from urllib.parse import quote
 
@@ -57,11 +58,18 @@ BATCH = 500
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 UNDELIVERABLE = "undeliverable"
 """The outcome of a record that the server does not even read."""
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-ADDRESS = "url must start with http:// or https://, then a host, got "
-LEARNER = "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, got "
-TOKEN = re.compile(r"[!-~]+")
-URL = re.compile(r"https?://([^/?#@\s]+@)?([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
+ARGUMENTS = {
+    "url": (
+        r"https?://([^/?#@\s]+@)?([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?",
+        "url must start with http:// or https://, then a host, got {}",
+    ),
+    "learner": (
+        r"[a-z0-9][a-z0-9-]{0,62}",
+        "learner must be the name of one, 1 to 63 lower-case letters, digits and dashes, got {}",
+    ),
+    "token": (r"[!-~]+", "token must be ASCII characters without spaces"),
+}
+"""What the texts among the arguments of a client must be."""
 REFUSED = (UNDELIVERABLE, "invalid", "unknown", "conflict")
 """The outcomes of records that no repetition can change."""
 AGAIN = (429, 502, 503, 504)
@@ -78,9 +86,10 @@ CREATE INDEX IF NOT EXISTS waiting ON records (number) WHERE why IS NULL;
 CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY);
 """
 """The tables of a buffer. why: the reason why a record was set aside; NULL of one that waits."""
+Rows = list[tuple[int, str]]
+"""The numbers and texts of records in a buffer."""
 Record = Trajectory | Costs | StepCost | Mapping[str, Any]
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
 
 
@@ -133,17 +142,10 @@ class _Connected:
         buffer: str | os.PathLike[str] | None = None,
         transport: Any = None,
     ) -> None:
-        for value, pattern, wrong in (
-            (url, URL, ADDRESS + checks.show(url)),
-            (learner, NAME, LEARNER + checks.show(learner)),
-            (
-                "-" if token is None else token,
-                TOKEN,
-                "token must be ASCII characters without spaces",
-            ),
-        ):
-            if not (isinstance(value, str) and pattern.fullmatch(value)):
-                raise ValueError(wrong)
+        given = {"url": url, "learner": learner, "token": "-" if token is None else token}
+        for name, (pattern, wrong) in ARGUMENTS.items():
+            if not (isinstance(given[name], str) and re.fullmatch(pattern, given[name])):
+                raise ValueError(wrong.format(checks.show(given[name])))
         self._base = f"{url.rstrip('/')}/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         checks.real("timeout", timeout, 0.0, above=True)
@@ -201,50 +203,47 @@ class _Connected:
         return answer
 
     async def _told(
-        self, method: str, path: str, body: Any = None, *needs: str, patience: float | None = None
-    ) -> dict[str, Any]:
-        """The JSON of an answer, which must have these entries."""
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        read: Callable[[Any], Result] = dict.copy,  # type: ignore[assignment]
+        patience: float | None = None,
+    ) -> Result:
+        """What a function reads in the JSON of an answer, which by default must be a table."""
         answer = await self._exchange(method, path, body, patience)
-        with contextlib.suppress(ValueError, AttributeError):
-            told: dict[str, Any] = answer.json()
-            if told.keys() >= set(needs):
-                return told
-        shown = checks.show(answer.text[:80])
-        raise ServiceError(f"the answer is not that of a learner, got {shown}", answer.status_code)
-
-    async def _flush(self, buffer: Buffer, patience: float) -> list[dict[str, Any]]:
-        """Send the records that no other call is sending."""
-        outcomes: list[dict[str, Any]] = []
-        while found := buffer.claim(BATCH):
-            outcomes += await self._deliver(buffer, found, patience)
-        return outcomes
-
-    async def _deliver(
-        self, buffer: Buffer, rows: Sequence[tuple[int, str]], patience: float
-    ) -> list[dict[str, Any]]:
-        """Send claimed records in one request, and note in the buffer what became of them."""
-        numbers = [number for number, _ in rows]
         try:
-            told = await self._batch([text for _, text in rows], patience)
-            buffer.settle(zip(numbers, told, strict=True))
-            return told
+            return read(answer.json())
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise _foreign(answer) from None
+
+    async def _flush(self, buffer: Buffer, own: Rows, patience: float) -> list[dict[str, Any]]:
+        """Send the records that no other call is sending, then those of this call."""
+        outcomes: list[dict[str, Any]] = []
+        rows = own
+        try:
+            for rows in itertools.chain(iter(partial(buffer.claim, BATCH), []), _portions(own)):
+                told = await self._batch([text for _, text in rows], patience)
+                buffer.settle(rows, told)
+                outcomes += told
         finally:
-            buffer.release(numbers)
+            buffer.release([*rows, *own])
+        return outcomes
 
     async def _batch(self, texts: Sequence[str], patience: float) -> list[dict[str, Any]]:
         """The outcomes of a batch; one that is refused as a whole is split."""
         body = f'{{"records": [{", ".join(texts)}]}}'
+        read = partial(_outcomes, texts)
         try:
-            found = await self._told("POST", "/feedback/batch", body, "outcomes", patience=patience)
+            return await self._told("POST", "/feedback/batch", body, read, patience)
         except ServiceError as error:
             if error.status not in NEVER or not texts:
                 raise
             if len(texts) == 1:
                 return [{"outcome": UNDELIVERABLE, "status": error.status, "why": str(error)}]
-            half = len(texts) // 2  # too large for this server, or with a bad record
-            first = await self._batch(texts[:half], patience)
-            return first + await self._batch(texts[half:], patience)
-        return list(found["outcomes"])
+        half = len(texts) // 2  # too large for this server, or with a bad record
+        first = await self._batch(texts[:half], patience)
+        return first + await self._batch(texts[half:], patience)
 
 
 async def _done(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -259,7 +258,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
     async def begin(self, key: str | None = None) -> int:
         """Begin an episode and return its number; a known key returns the same episode again."""
         given = {"key": uuid.uuid4().hex if key is None else key}
-        return int((await self._told("POST", "/episodes", given, "episode"))["episode"])
+        return await self._told("POST", "/episodes", given, lambda told: int(told["episode"]))
 
     @overload
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
@@ -297,10 +296,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         """
         where = {"episode": episode, "step": step, "state": state}
         body = _asked_for({**where, "features": features, "among": among, "key": key})
-        told = await self._told("POST", "/decide", body, "action", "probability")
-        if episode is None:
-            return _decision(told, body["key"])
-        return int(told["action"]), float(told["probability"])
+        return await self._told("POST", "/decide", body, partial(_decision, body))
 
     async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
         """Make many decisions: each item holds keyword arguments of `decide`.
@@ -308,17 +304,19 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         Up to 500 decisions are one request, in which all are made or none.
         """
         bodies = [_asked_for(one) for one in asked]
-        found: list[Any] = []
+        found: list[ServedDecision] = []
         for some in _portions(bodies):
-            told = await self._told("POST", "/decide/batch", {"decisions": some}, "decisions")
-            found += told["decisions"]
-        return [_decision(told, body["key"]) for told, body in zip(found, bodies, strict=True)]
+            read = partial(_decisions, some)
+            found += await self._told("POST", "/decide/batch", {"decisions": some}, read)
+        return found
 
     async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
         number = checks.integer("episode", episode, 0)
         answer = await self._exchange("GET", f"/episodes/{number}/policy?format=npy")
-        return np.asarray(np.load(io.BytesIO(answer.content), allow_pickle=False))
+        with contextlib.suppress(ValueError):
+            return np.asarray(np.lib.format.read_array(io.BytesIO(answer.content)))
+        raise _foreign(answer)
 
     async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
@@ -337,22 +335,15 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
             ]
         own = self._buffer.add(texts)
         try:
-            await self._flush(self._buffer, 0.0)
-            return [
-                one
-                for some in _portions(own)
-                for one in await self._deliver(self._buffer, some, 0.0)
-            ]
+            return (await self._flush(self._buffer, own, 0.0))[-len(own) :]
         except ServiceError as error:
             if error.status is not None and error.status not in AGAIN:
                 raise
             return None
-        finally:
-            self._buffer.release(number for number, _ in own)
 
     async def flush(self) -> list[dict[str, Any]]:
         """Send the records in the buffer."""
-        return [] if self._buffer is None else await self._flush(self._buffer, self._patience)
+        return [] if self._buffer is None else await self._flush(self._buffer, [], self._patience)
 
     async def forget(self, episode: int) -> dict[str, Any]:
         """Discard an episode."""
@@ -390,7 +381,7 @@ def _finished(
 ) -> Callable[Concatenate[Client, Parameters], Result]:
     """A method of `AsyncClient` for `Client`: it is finished when it returns."""
 
-    @functools.wraps(method)
+    @wraps(method)
     def finished(self: Client, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             method(cast("Any", self), *args, **kwargs).send(None)
@@ -439,78 +430,102 @@ class Buffer:
     """Records on disk, oldest first; threads and processes may share it.
 
     A record that is being sent is claimed, so that no other call of this process sends it too.
-    owner: the address of the learner to which the records belong.
+
+    Args:
+        path: the file.
+        owner: the address of the learner to which the records belong.
     """
 
     def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._claimed: set[int] = set()
+        self._path, self._name = path, f"buffer {checks.show(str(path))}"
         try:
             self._db = sqlite3.connect(path, check_same_thread=False)
-            self._open(owner)
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            self.close()
-            raise ValueError(f"buffer {checks.show(str(path))} cannot be used: {error}") from None
-
-    def _open(self, owner: str) -> None:
-        """Make the tables, and check whose records they have."""
-        self._db.text_factory = functools.partial(str, encoding="utf-8", errors="replace")
-        self._db.executescript(TABLES)
-        with self._db:
-            self._db.execute(
-                "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", (owner,)
-            )
-            ((found, damage),) = self._db.execute(
+            self._db.text_factory = partial(str, encoding="utf-8", errors="replace")
+            self._db.executescript(TABLES)
+            self._file = os.stat(path)
+            self._all("INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT 1 FROM owner)", owner)
+            ((found, damage),) = self._all(
                 "SELECT address, (SELECT quick_check FROM pragma_quick_check(1)) FROM owner"
             )
-        if damage != "ok":
-            raise ValueError(f"it is damaged: {' '.join(damage.split())}")
-        if found != owner:
-            raise ValueError(f"its records belong to {found}, not to {owner}")
+            if damage != "ok":
+                raise ValueError(f"it is damaged: {' '.join(damage.split())}")
+            if found != owner:
+                raise ValueError(f"its records belong to {found}, not to {owner}")
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+            self.close()
+            raise ValueError(f"{self._name} cannot be used: {error}") from None
 
-    def add(self, texts: Sequence[str]) -> list[tuple[int, str]]:
-        """Append records and claim them; they are on disk when this returns."""
-        statement = "INSERT INTO records (written) VALUES (?) RETURNING number, written"
+    def _all(self, statement: str, *values: Any) -> list[Any]:
+        """The rows of a statement; what it writes is on disk then, in a file that has a name."""
         with self._lock, self._db:
-            rows = [self._db.execute(statement, (text,)).fetchone() for text in texts]
-            self._claimed.update(number for number, _ in rows)
+            found = self._db.execute(statement, values).fetchall()
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self._path), self._file):
+                return found
+        raise OSError(
+            f"{self._name} was deleted or replaced while the client was open, so its records may "
+            "be lost; open a client anew"
+        )
+
+    def add(self, texts: Sequence[str]) -> Rows:
+        """Append records and claim them; they are on disk when this returns."""
+        with self._lock:
+            rows = sorted(
+                self._all(
+                    "INSERT INTO records (written) SELECT value FROM json_each(?) "
+                    "RETURNING number, written",
+                    json.dumps(texts),
+                )
+            )
+            self._claimed.update(dict(rows))
         return rows
 
-    def claim(self, count: int) -> list[tuple[int, str]]:
+    def claim(self, count: int) -> Rows:
         """Claim the oldest records that are not claimed; returns their numbers and texts."""
-        statement = "SELECT number, written FROM records WHERE why IS NULL ORDER BY number LIMIT ?"
         with self._lock:
-            found = self._db.execute(statement, (count + len(self._claimed),)).fetchall()
-            free = [row for row in found if row[0] not in self._claimed][:count]
-            self._claimed.update(number for number, _ in free)
+            free = self._all(
+                "SELECT number, written FROM records WHERE why IS NULL "
+                "AND number NOT IN (SELECT value FROM json_each(?)) ORDER BY number LIMIT ?",
+                json.dumps([*self._claimed]), count,
+            )  # fmt: skip
+            self._claimed.update(dict(free))
         return free
 
-    def release(self, numbers: Iterable[int]) -> None:
+    def release(self, rows: Rows) -> None:
         """Allow another call to send these records."""
         with self._lock:
-            self._claimed.difference_update(numbers)
+            self._claimed.difference_update(dict(rows))
 
-    def settle(self, outcomes: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    def settle(self, rows: Rows, outcomes: Sequence[dict[str, Any]]) -> None:
         """Remove records by their outcomes; those that were refused are set aside with a reason."""
-        with self._lock, self._db:
-            for number, told in outcomes:
-                why = told["why"] if told["outcome"] in REFUSED else None
-                self._db.execute("UPDATE records SET why = ? WHERE number = ?", (why, number))
-                self._db.execute("DELETE FROM records WHERE number = ? AND why IS NULL", (number,))
+        refused = {
+            number: str(one.get("why"))
+            for (number, _), one in zip(rows, outcomes, strict=True)
+            if one["outcome"] in REFUSED
+        }
+        if refused:
+            self._all(
+                "UPDATE records SET why = value FROM json_each(?) WHERE number = key",
+                json.dumps(refused),
+            )
+        self._all(
+            "DELETE FROM records WHERE why IS NULL AND number IN (SELECT value FROM json_each(?))",
+            json.dumps([*dict(rows)]),
+        )
+        self.release(rows)
 
     def refused(self) -> list[tuple[dict[str, Any], str]]:
         """The records that were set aside, and why."""
-        statement = (
+        found = self._all(
             "SELECT CASE WHEN json_valid(written) THEN written ELSE json_object('damaged', written)"
             " END, why FROM records WHERE why IS NOT NULL ORDER BY number"
         )
-        with self._lock:
-            return [(json.loads(written), why) for written, why in self._db.execute(statement)]
+        return [(json.loads(written), why) for written, why in found]
 
     def __len__(self) -> int:
-        statement = "SELECT count(*) FROM records WHERE why IS NULL"
-        with self._lock:
-            return int(self._db.execute(statement).fetchone()[0])
+        return int(self._all("SELECT count(*) FROM records WHERE why IS NULL")[0][0])
 
     def close(self) -> None:
         """Close the file, if it is open."""
@@ -518,7 +533,7 @@ class Buffer:
             self._db.close()
 
 
-def _portions(items: Sequence[Item]) -> list[Sequence[Item]]:
+def _portions(items: list[Any]) -> list[list[Any]]:
     """The items in portions of at most one request."""
     return [items[i : i + BATCH] for i in range(0, len(items), BATCH)]
 
@@ -537,9 +552,22 @@ def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
     return body if "episode" in body else {"key": uuid.uuid4().hex, **body}
 
 
-def _decision(told: Mapping[str, Any], key: str) -> ServedDecision:
-    names = ("action", "probability", "episode", "name", "created")
-    return ServedDecision(key=key, **{name: told[name] for name in names if name in told})
+def _decision(asked: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
+    """The decision in an answer: action and probability alone if the episode was known."""
+    drawn = int(told["action"]), float(told["probability"])
+    if "episode" in asked:
+        return drawn
+    names = {name: told[name] for name in ("name", "created") if name in told}
+    return ServedDecision(*drawn, int(told["episode"]), asked["key"], **names)
+
+
+def _decisions(asked: Sequence[Any], told: Mapping[str, Any]) -> list[ServedDecision]:
+    return [_decision(*pair) for pair in zip(asked, told["decisions"], strict=True)]
+
+
+def _outcomes(texts: Sequence[str], told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    pairs = zip(told["outcomes"], texts, strict=True)
+    return [{**one, "outcome": str(one["outcome"])} for one, _ in pairs]
 
 
 def _dumped(what: str, value: Any) -> str:
@@ -551,6 +579,11 @@ def _dumped(what: str, value: Any) -> str:
             f"{what} must have finite numbers, texts and lists only, got {checks.show(value)}: "
             f"{error}"
         ) from None
+
+
+def _foreign(answer: httpx.Response) -> ServiceError:
+    shown = checks.show(answer.text[:80])
+    return ServiceError(f"the answer is not that of a learner, got {shown}", answer.status_code)
 
 
 def _refusal(answer: httpx.Response) -> ServiceError:

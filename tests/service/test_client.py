@@ -356,3 +356,29 @@ def test_values_of_any_depth_are_refused_in_one_sentence():
         pytest.raises(ValueError, match="a record must have finite numbers, texts and lists only"),
     ):
         shop.feedback([{"episode": deep}])
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_an_answer_with_wrong_items_is_a_service_error(tmp_path, buffered):
+    """Each of them is JSON with the right words, and not what was asked for."""
+    made = {"action": 0, "probability": 1.0}
+    begun = {**made, "episode": 0}
+    wrong = {
+        "begin": [{"episode": None}, {"episode": "x"}, []],
+        "decide": [made, {**begun, "action": "a"}, {**begun, "probability": None}],
+        "decide_many": [{"decisions": d} for d in (None, 7, [], [7], [made], [begun, begun])],
+        "feedback": [{"outcomes": o} for o in (None, 7, [], [7], [{}], 2 * [{"outcome": "taken"}])],
+        "policy": [{"policy": []}],
+        "status": [[], 7, None],
+    }
+    given = {"decide_many": [[{}]], "feedback": [[{"episode": 0, "cost": 0.5}]], "policy": [0]}
+    for name, answers in wrong.items():
+        for answer in answers:
+            transport = answering(200, json.dumps(answer))
+            buffer = tmp_path / "b" if buffered else None
+            with (
+                Client("http://shop", "shop", transport=transport, buffer=buffer) as shop,
+                pytest.raises(ServiceError, match="the answer is not that of a learner") as told,
+            ):
+                getattr(shop, name)(*given.get(name, []))
+            assert "\n" not in str(told.value)

@@ -233,3 +233,20 @@ def test_what_was_left_in_the_buffer_is_not_an_outcome_of_the_next_call(shop, tm
         (told,) = client.feedback([{"episode": second, "costs": [0.5]}])
         assert (told["episode"], told["outcome"]) == (second, "taken")
         assert client.undelivered == 0
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_buffer_that_is_gone_is_noticed(tmp_path, how):
+    """Records in a file without a name would be lost with the process."""
+    away = httpx.MockTransport(lambda request: httpx.Response(503))
+    path = tmp_path / "b"
+    with Client("http://x", "shop", buffer=path, patience=0.0, transport=away) as client:
+        assert client.feedback([{"episode": 0, "cost": 0.5}]) is None
+        path.unlink()
+        if how == "replaced":
+            path.write_bytes(b"")
+        calls = [lambda: client.feedback([{"episode": 1, "cost": 0.5}]), client.flush]
+        for call in (*calls, lambda: client.undelivered, lambda: client.set_aside):
+            with pytest.raises(OSError, match=r"buffer .* was deleted or replaced") as told:
+                call()
+            assert "\n" not in str(told.value)
