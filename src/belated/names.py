@@ -55,9 +55,7 @@ SAVED = {
     **dict.fromkeys(WRAPPERS.split(), "wrappers"),
     "Copying": "core.wrappers",
     "DoublingFTRL": "tabular.oreps.doubling",
-    "Known": "linear.model",
     "Model": "linear.model",
-    "Scaling": "linear.features",
 }
 """Classes whose objects a file may hold."""
 

@@ -83,7 +83,7 @@ class TableSampler(Learner[bool]):
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
-        self._sampler._rows.checked(now)  # before anything changes
+        self._sampler._ledger.checked(now)  # before anything changes
         paths, entries = self._ledger.take(records)
         self._read_notes()
         for path in paths:

@@ -12,7 +12,7 @@ from belated.core.tree import freeze, thaw
 from belated.evaluation import DecisionLog
 from belated.linear import life
 from belated.linear.chance import uniform
-from belated.linear.features import unscaled
+from belated.linear.features import noted, standardised, unscaled
 from belated.linear.model import Known
 from belated.testing import check_agent
 from linear.playing import play, world
@@ -220,11 +220,11 @@ def test_the_scale_of_numbers_stays_after_the_first():
     scaling = unscaled(bl.Features(a="number"))
     rng = np.random.default_rng(0)
     for value in rng.normal(40.0, 10.0, 100):
-        scaling.note([np.array([value])])
-    before = scaling.scaled(np.array([50.0]))
+        scaling = noted(scaling, [np.array([value])])
+    before = standardised(np.array([50.0]), scaling)
     for value in rng.normal(400.0, 10.0, 100):
-        scaling.note([np.array([value])])
-    assert scaling.scaled(np.array([50.0])).tolist() == before.tolist()
+        scaling = noted(scaling, [np.array([value])])
+    assert standardised(np.array([50.0]), scaling).tolist() == before.tolist()
     assert before[0] == pytest.approx(1.0, abs=0.3)
 
 
@@ -304,7 +304,7 @@ def test_an_episode_decides_like_decide():
         assert drawn == (decision.action, decision.probability)
     one.observe([bl.Reward(k, 1.0) for k in range(20)])
     two.observe([bl.Reward(k, 1.0) for k in range(20)])
-    two._rows.known, two._policies = one._rows.known, one._policies  # only `decide` notes these
+    two._ledger.known, two._policies = one._ledger.known, one._policies  # only `decide` notes these
     assert saving.to_bytes(one) == saving.to_bytes(two)
     two.begin_episode()
     with pytest.raises(bl.FeedbackError, match="has acted"):
@@ -348,13 +348,22 @@ def forged(agent, change):
     [
         (lambda t: t["_retired"]["list"].extend([0, 1, 2]), "retired must leave one action"),
         (lambda t: t["_retired"]["list"].append(7), "retired must be a whole number from 0 to 2"),
-        (lambda t: t["_rows"]["learned"].update(count=10**6), "the log must hold its rows"),
-        (lambda t: t["_rows"]["learned"]["model"].__setitem__(3, 9), "model must be from -1 to 2"),
-        (lambda t: t["_rows"]["learned"]["x"].__setitem__(3, 1e13), "x must be from -1e"),
-        (lambda t: t["_rows"]["learned"]["outcome"].__setitem__(3, np.nan), "outcome must be from"),
-        (lambda t: t["_rows"]["learned"]["until"].__setitem__(3, np.nan), "until must be from -1"),
-        (lambda t: t["_rows"]["learned"].update(seen=10**6), "must be of ones that have begun"),
-        (lambda t: t["_rows"]["learned"].update(heard=1e200), "heard must be"),
+        (lambda t: t["_ledger"]["learned"].update(count=10**6), "the log must hold its rows"),
+        (
+            lambda t: t["_ledger"]["learned"]["model"].__setitem__(3, 9),
+            "model must be from -1 to 2",
+        ),
+        (lambda t: t["_ledger"]["learned"]["x"].__setitem__(3, 1e13), "x must be from -1e"),
+        (
+            lambda t: t["_ledger"]["learned"]["outcome"].__setitem__(3, np.nan),
+            "outcome must be from",
+        ),
+        (
+            lambda t: t["_ledger"]["learned"]["until"].__setitem__(3, np.nan),
+            "until must be from -1",
+        ),
+        (lambda t: t["_ledger"]["learned"].update(seen=10**6), "must be of ones that have begun"),
+        (lambda t: t["_ledger"]["learned"].update(heard=1e200), "heard must be"),
         (lambda t: t["_past"]["learned"]["plays"].__setitem__(0, -1.0), "plays must be from 0"),
     ],
 )

@@ -107,7 +107,7 @@ def test_models_are_the_regression_on_what_should_have_come(amounts):
             due.setdefault(k + int(delays[k]), []).append(bl.Reward(k, r[k]))
         agent.observe(due.pop(k, []))
     ages = T - 1.0 - np.arange(T)
-    r, before = np.where(delays <= ages, r, 0.0), agent._known
+    r, before = np.where(delays <= ages, r, 0.0), agent.known
     at = plain_shares(chosen, delays, ages, 2)
     edges = [0, 1, 2, 3, 4, 6, 8, 12]
     share = np.array([np.interp(ages[k], edges, at[chosen[k], :8]) for k in range(T)])
@@ -297,7 +297,9 @@ def test_order_and_duplicates_between_two_decisions_do_not_matter(data):
         for batch in batches:
             agent.observe(batch)
         agent.decide([0.0, 1.0])
-        agent._events = {k: dict(sorted(agent._events[k].items())) for k in sorted(agent._events)}
+        agent._ledger.events = {
+            k: dict(sorted(agent._ledger.events[k].items())) for k in sorted(agent._ledger.events)
+        }
         agents.append(saving.to_bytes(agent))
     assert agents[0] == agents[1]
 
@@ -339,7 +341,7 @@ def test_what_is_forgotten_keeps_its_exposure():
     mass = frozen.table()[0].exposed
     for k in range(250):  # these are gone from the log, their sums are not
         frozen.forget(k)
-    assert frozen._rows.base > 200
+    assert frozen._ledger.base > 200
     assert frozen.table()[0].exposed == pytest.approx(mass, rel=1e-9)
     frozen.observe([bl.Reward(7, 1.0)])
     assert frozen.diagnostics()["late"] == 1
@@ -368,7 +370,7 @@ def test_what_is_forgotten_where_all_report_is_dropped():
             np.testing.assert_allclose(said.covariance[0], want, rtol=1e-8)
         for k in range(1, 200, 2):
             agents[0].forget(k)  # now most rows leave the log
-    assert agents[0]._rows.count < 100
+    assert agents[0]._ledger.count < 100
     agents[0].observe([bl.Reward(5, 1.0)])
     assert agents[0].diagnostics()["late"] == 1
 
@@ -472,7 +474,7 @@ def test_nightly_batches_without_a_clock_are_as_good_as_days():
     shares = [summed(agent).shares().mean(0) for agent in agents]
     assert shares[0].tolist() == shares[1].tolist()
     assert shares[0][1:4] == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.15)
-    assert [agent._rows.unit for agent in agents] == [40.0, 1.0]
+    assert [agent._ledger.unit for agent in agents] == [40.0, 1.0]
 
 
 # Changes
@@ -635,7 +637,7 @@ def test_fits_happen_at_positions_that_follow_from_the_rows():
         agent.table(), agent.overview(), agent.diagnostics(), agent.verdict(), agent.log()
         if k % 3 == 0:
             agent.model()
-        looks.append(agent._known.decisions if agent._known else 0)
+        looks.append(agent.known.decisions if agent.known else 0)
         return again(agent) if k % 2 else agent
 
     plain, done = play(bl.LinearSampler(bl.Choice(3, 2)), given)
@@ -663,7 +665,9 @@ def call_of(one, choice, rng, step, clock, heard):
         records = []
         for k in rng.integers(0, max(one.begun, 1), int(rng.integers(0, 4))).tolist():
             event = (None, "order", "refund")[int(rng.integers(0, 3))]
-            if k < one.begun and (k < one._rows.base or one._rows.model[k - one._rows.base] >= 0):
+            if k < one.begun and (
+                k < one._ledger.base or one._ledger.model[k - one._ledger.base] >= 0
+            ):
                 value = heard.setdefault((k, event), float(rng.normal(1.0, 2.0)))
                 records.append(bl.Reward(k, value, event, at=None if now is None else now - 0.5))
         return lambda agent: agent.observe(records, now)
@@ -705,7 +709,7 @@ def test_saved_and_loaded_after_every_call_it_is_the_same(case, told):
         two = saving.from_bytes(content, "bytes")
         assert saving.to_bytes(two) == content
     assert one.begun > 50
-    assert one._reports > 10
+    assert one._ledger.reports > 10
 
 
 FORGED = {
@@ -726,13 +730,13 @@ def test_forged_files_are_refused_in_one_sentence(case):
     agent, _ = play(bl.LinearSampler(bl.Choice(3, 2)), world(seed=3, T=90))
     name, change = FORGED.get(case, ("model", None))
     if change is not None:
-        change(getattr(agent._rows, name))
+        change(getattr(agent._ledger, name))
     elif case == "a shape":
-        agent._rows.x = agent._rows.x[:, :1].copy()
+        agent._ledger.x = agent._ledger.x[:, :1].copy()
     elif case == "too many rows":
-        agent._rows.count = 10**6
+        agent._ledger.count = 10**6
     else:
-        agent._events = {99: {"event": 1.0}}
+        agent._ledger.events = {99: {"event": 1.0}}
     with pytest.raises(bl.SavedFileError) as caught:
         again(agent)
     assert "\n" not in str(caught.value)

@@ -12,7 +12,6 @@ import belated as bl
 from belated.linear import fit, model
 from belated.linear.chance import uniform
 from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
-from belated.linear.features import unscaled
 
 seeds = st.integers(0, 2**32)
 
@@ -503,10 +502,12 @@ def test_a_floor_and_a_holdout_are_added():
         (0.1, 0.5, (0.2, 0.8), 0.575),
         (0.1, 0.5, (0.0, 0.0), 0.725),
     ):
-        made = model.Model(bl.Choice(2), known, unscaled(None), floor, holdout, reference, ())
-        found = model.probabilities(made, known, rows, both)
-        np.testing.assert_allclose(found, [want, 1.0 - want], rtol=1e-9)
-        assert model.probabilities(made, None, rows, both)[0] == pytest.approx(
+        made = model.Model(bl.Choice(2), floor=floor, holdout=holdout)
+        made.reference = reference
+        plain = made.shares(rows, both)
+        made.known = known
+        np.testing.assert_allclose(made.shares(rows, both), [want, 1.0 - want], rtol=1e-9)
+        assert plain[0] == pytest.approx(
             0.5 if holdout == 0.0 or reference in (None, (0.0, 0.0)) else 0.35
         )
 

@@ -11,7 +11,7 @@ from belated import sequences
 from belated.core import saving
 from belated.evaluation import Contest, follow
 from belated.linear import sampler
-from belated.linear.model import choose, foreseen
+from belated.linear.model import choose
 from belated.verdict import ActionRow, Z, at_stake, verdict
 
 
@@ -146,7 +146,7 @@ def test_looks_of_an_agent_are_those_of_a_contest_over_its_log(features):
     contest = Contest(3, features, range=(0.0, 1.0))
     least = np.full((1700, 3), 0.1)
     if not features:
-        least = np.array([*once._policies])[once._rows.known[:1700]]
+        least = np.array([*once._policies])[once._ledger.known[:1700]]
         assert (least[np.arange(1700), log.actions[:1700]] == log.probabilities[:1700]).all()
     outcomes = np.where(log.came, 1.0, 0.0)[:1700]
     contest.extend(
@@ -207,7 +207,7 @@ def test_a_look_takes_what_came_since_the_last_one(features, silence, monkeypatc
             assert [row.mean, row.low, row.exposed] == pytest.approx(
                 [first.mean, first.low, first.exposed], rel=1e-9, nan_ok=True
             )
-    assert len(agent._rows.x) >= 2400
+    assert len(agent._ledger.x) >= 2400
     assert max(read[10:30]) <= 60 * 6
     assert read[30] == 60 * 31  # after the refund, once
     assert max(read[31:]) <= 60 * 6
@@ -227,7 +227,7 @@ def test_a_saved_agent_goes_on_with_its_sequences():
     """Closed decisions leave the log; the sequences have seen them, and a file keeps them."""
     agent = bl.LinearSampler(bl.Choice(2), floor=1.0, close_at=0.95)
     mailer(agent, 10, (0.2, 0.5), looks=[0])
-    assert agent._rows.base > 0
+    assert agent._ledger.base > 0
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     assert agent.verdict(3.0, (0.0, 1.0)) == again.verdict(3.0, (0.0, 1.0))
     assert again._followed[1] >= 699.0
@@ -321,7 +321,7 @@ def test_an_outcome_outside_of_the_range_is_said_in_every_verdict():
     last = [agent.decide(now=6.0).number for _ in range(100)][-1]
     for number in range(last + 1):
         agent.forget(number)
-    assert agent._rows.base > made.number  # it has left the log
+    assert agent._ledger.base > made.number  # it has left the log
     for one in (agent, saving.from_bytes(saving.to_bytes(agent), "bytes")):
         assert str(one.verdict(1.0, (0.0, 1.0))).endswith(told)
     assert told not in str(agent.verdict(1.0, (0.0, 9.0)))
@@ -355,7 +355,7 @@ def elsewhere(learner, rates, days=20, a_day=60, blocks=(0, 10_000)):
             x = rng.standard_normal(learner.problem.width) if learner.problem.width else None
             made = choose(served, x, learner.seed, number)
             models = np.arange(len(rates))
-            known = foreseen(served, models, made.probabilities)
+            known = served.foreseen(models, made.probabilities)
             tonight.append((number, x, made.action, made.probability, now, known))
             won = float(rng.random() < rates[made.action])
             order.append((x, made, known, won))

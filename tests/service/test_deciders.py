@@ -115,7 +115,7 @@ def check_books(table, books, fed):
 
 def noted(agent):
     """The numbers and outcomes that an agent has in its log."""
-    rows = agent._rows
+    rows = agent._ledger
     at = np.flatnonzero(rows.model[: rows.count] >= 0)
     return {int(k + rows.base): float(rows.outcome[k]) for k in at}
 

@@ -44,7 +44,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 MARK = b"belated\n"
-VERSION = 5
+VERSION = 6
 HEAD = struct.Struct("<8sI32sQ")
 BODY = HEAD.size - 8
 """Where the bytes under the checksum begin."""

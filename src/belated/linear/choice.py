@@ -11,7 +11,7 @@ from belated.core import checks
 from belated.core.arrays import Floats
 from belated.core.contract import FeedbackError, Key
 from belated.core.tree import Configured, call
-from belated.linear.features import LARGEST, Features, Scaling, distinct, unscaled
+from belated.linear.features import LARGEST, Features, distinct, noted, unscaled
 from belated.linear.reward import EVENT, Reward, read
 from belated.linear.trial import Trial
 
@@ -124,7 +124,7 @@ class Choice(Configured):
         """The argument `actions`."""
         return self.actions if self.names is None else list(self.names)
 
-    def rows(self, x: object, scaling: Scaling) -> tuple[Floats, list[Floats]]:
+    def rows(self, x: object, scaling: Floats) -> tuple[Floats, list[Floats]]:
         """Features (1, d), or (n, d) where they describe the actions, checked.
 
         Also the numbers of named features, which the scaling notes once they are used.
@@ -139,14 +139,14 @@ class Choice(Configured):
             return np.zeros((1, 0)), []
         return _numbers(x, self.width, self.shared), []
 
-    def matrix(self, observations: Iterable[object]) -> Floats:
-        """Features (n, width) of decisions in the order in which they were made."""
+    def matrix(self, observations: Iterable[object]) -> tuple[Floats, Floats]:
+        """Features (n, width) of decisions in the order of their making, and the scaling."""
         scaling, found = unscaled(self.features), [np.zeros((0, self.width))]
         for x in observations:
             rows, raw = self.rows(x if self.width else None, scaling)
-            scaling.note(raw)
+            scaling = noted(scaling, raw)
             found.append(rows)
-        return np.concatenate(found)
+        return np.concatenate(found), scaling
 
     def allowed(self, among: object, retired: Collection[int] = ()) -> list[int]:
         """The available actions, in order; among: the actions that the caller allows."""

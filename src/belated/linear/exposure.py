@@ -81,6 +81,11 @@ class Delays(Learned):
         share[:, :-1] = np.cumprod(1.0 - hazard[:, :0:-1], axis=1)[:, ::-1]
         return share
 
+    def pooled(self) -> Floats:
+        """F at the edges, over all models, (E,)."""
+        pool: Floats = self.shares().mean(axis=0)
+        return pool
+
     def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
         """F of decisions of these models at these ages, in units; 0 below 0, and for model -1."""
         return expose(models, ages, share, self.first, self.last)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats
-from belated.core.tree import Configured, Entries, call
+from belated.core.arrays import Floats, frozen
+from belated.core.tree import Configured, call
 
 LARGEST = 1e12
 """The largest feature: sums of its square still tell what is added to them."""
@@ -43,18 +42,18 @@ class Features(Configured):
             raise ValueError("features must be at least one, got none")
         self.fields: dict[str, str | tuple[str, ...]] = {}
         self._places: dict[str, range] = {}  # of the values of a field; after them a missing one
-        self.width = 0
+        self._labels: list[str] = []
         for name, given in fields.items():
-            self.fields[name], values = _read(name, given)
-            self._places[name] = range(self.width, self.width + values)
-            self.width += values + 1
+            self.fields[name], labels = _read(name, given)
+            self._places[name] = range(len(self._labels), len(self._labels) + len(labels))
+            self._labels += [*labels, f"{name} missing"]
+        self.width = len(self._labels)
         self.numbers = tuple(name for name, kind in self.fields.items() if kind == "number")
 
-    def vector(self, given: object, scaling: Scaling) -> tuple[Floats, Floats]:
+    def vector(self, given: object, scaling: Floats) -> tuple[Floats, Floats]:
         """The vector (width,) of named values, and the numbers among them, unscaled.
 
-        Absent names are missing values. The scaling does not change: it notes the numbers once the
-        vector is used.
+        Absent names are missing values. The numbers are scaled as if they had been noted already.
         """
         if not isinstance(given, Mapping):
             raise ValueError(
@@ -64,18 +63,20 @@ class Features(Configured):
         for name in given:
             if name not in self.fields:
                 checks.choice("the name of a feature", name, self.fields)
-        vector, raw = np.zeros(self.width), np.full(len(self.numbers), math.nan)
+        there = {name: value for name, value in given.items() if not _is_missing(value)}
+        raw = np.full(len(self.numbers), math.nan)
         for n, name in enumerate(self.numbers):
-            if not _is_missing(given.get(name)):
-                raw[n] = checks.real(name, given[name], -LARGEST, LARGEST)
-        scaled = dict(zip(self.numbers, scaling.scaled(raw), strict=True))
+            if name in there:
+                raw[n] = checks.real(name, there[name], -LARGEST, LARGEST)
+        scaled = dict(zip(self.numbers, standardised(raw, scaling), strict=True))
+        vector = np.zeros(self.width)
         for name, places in self._places.items():
-            if _is_missing(given.get(name)):
+            if name not in there:
                 vector[places.stop] = 1.0
             elif name in scaled:
                 vector[places.start] = scaled[name]
             else:
-                vector[self._place(name, given[name])] = 1.0
+                vector[self._place(name, there[name])] = 1.0
         return vector, raw
 
     def _place(self, name: str, value: object) -> int:
@@ -93,16 +94,7 @@ class Features(Configured):
 
     def labels(self) -> list[str]:
         """The name of each component of the vector for people, (width,)."""
-        found = []
-        for name, kind in self.fields.items():
-            if kind == "number":
-                found.append(name)
-            elif isinstance(kind, str):
-                found += [f"{name} in group {group}" for group in range(len(self._places[name]))]
-            else:
-                found += [f"{name} = {value}" for value in (*kind, "another")]
-            found.append(f"{name} missing")
-        return found
+        return self._labels.copy()
 
     def groups(self) -> list[range]:
         """The places of each category, of which exactly one is 1."""
@@ -129,54 +121,39 @@ class Features(Configured):
         return call(self, **self.configuration())
 
 
-@dataclass(slots=True, eq=False)
-class Scaling:
-    """Mean and spread of the numbers of a learner's first vectors, which are then fixed.
+def unscaled(features: object) -> Floats:
+    """The scaling of a fresh learner, (4, numbers): what its first vectors say of their numbers.
 
-    Attributes:
-        vectors: how many vectors were counted.
-        seen: how many numbers of each feature were not missing.
-        mean: of these numbers.
-        square: the sum of their squared distances from the mean.
+    Its rows are the number of vectors, that of values which were not missing, their mean, and the
+    sum of their squared distances from it.
     """
-
-    vectors: Annotated[int, Entries(low=0, high=FIRST)]
-    seen: Annotated[Floats, Entries("numbers", 0.0, FIRST)]
-    mean: Annotated[Floats, Entries("numbers")]
-    square: Annotated[Floats, Entries("numbers", 0.0)]
-
-    def note(self, raw: list[Floats]) -> None:
-        """Count the numbers (n,) of each vector; NaN is missing."""
-        for numbers in raw[: FIRST - self.vectors]:
-            if len(numbers):
-                self.seen, self.mean, self.square = self._with(numbers)
-                self.vectors += 1
-
-    def scaled(self, raw: Floats) -> Floats:
-        """Numbers in standard deviations from their mean, with these noted; NaN stays.
-
-        Numbers that hardly differed at first are clipped, so that they stay features.
-        """
-        seen, mean, square = self._with(raw)
-        spread = np.sqrt(square / np.maximum(seen, 1.0))
-        scaled = (raw - mean) / np.where(spread > 0.0, spread, 1.0)
-        return np.clip(scaled, -LARGEST, LARGEST)
-
-    def _with(self, raw: Floats) -> tuple[Floats, Floats, Floats]:
-        """Count, mean and squared distances with these numbers (Welford 1962)."""
-        if self.vectors >= FIRST:
-            return self.seen, self.mean, self.square
-        there = ~np.isnan(raw)
-        seen = self.seen + there
-        step = np.where(there, raw - self.mean, 0.0)
-        mean = self.mean + step / np.maximum(seen, 1.0)
-        return seen, mean, self.square + step * np.where(there, raw - mean, 0.0)
+    return np.zeros((4, len(features.numbers) if isinstance(features, Features) else 0))
 
 
-def unscaled(features: object) -> Scaling:
-    """The scaling of a fresh learner."""
-    count = len(features.numbers) if isinstance(features, Features) else 0
-    return Scaling(0, np.zeros(count), np.zeros(count), np.zeros(count))
+def noted(scaling: Floats, raw: list[Floats]) -> Floats:
+    """The scaling with the numbers (n,) of more vectors; NaN is missing (Welford 1962)."""
+    for numbers in raw:
+        vectors, seen, mean, square = scaling
+        if not len(numbers) or vectors[0] >= FIRST:
+            break
+        there = ~np.isnan(numbers)
+        seen = seen + there
+        step = np.where(there, numbers - mean, 0.0)
+        mean = mean + step / np.maximum(seen, 1.0)
+        square = square + step * np.where(there, numbers - mean, 0.0)
+        scaling = frozen(np.array([vectors + 1.0, seen, mean, square]))
+    return scaling
+
+
+def standardised(raw: Floats, scaling: Floats) -> Floats:
+    """Numbers in standard deviations from their mean, with these noted; NaN stays.
+
+    Numbers that hardly differed at first are clipped, so that they stay features.
+    """
+    _, seen, mean, square = noted(scaling, [raw])
+    spread = np.sqrt(square / np.maximum(seen, 1.0))
+    scaled: Floats = (raw - mean) / np.where(spread > 0.0, spread, 1.0)
+    return scaled.clip(-LARGEST, LARGEST)
 
 
 def _is_missing(value: object) -> bool:
@@ -184,20 +161,22 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _read(name: str, given: object) -> tuple[str | tuple[str, ...], int]:
-    """The kind of a field, and the number of components of its values."""
+def _read(name: str, given: object) -> tuple[str | tuple[str, ...], list[str]]:
+    """The kind of a field, and the names of the components of its values."""
     if isinstance(given, list | tuple) and given:
         texts = [str(value) if isinstance(value, bool) else value for value in given]
-        return distinct(f"the values of {name}", texts), len(given) + 1
-    label, _, places = given.partition(":") if isinstance(given, str) else ("", "", "")
-    if label == "category" and places.isascii() and places.isdigit():
-        return f"{given}", checks.integer(f"the width of {name}", int(places[:9]), 1, 2**16)
-    if given not in ("number", "category"):
+        values = distinct(f"the values of {name}", texts)
+        return values, [f"{name} = {value}" for value in (*values, "another")]
+    if given == "number":
+        return "number", [name]
+    label, _, width = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if label != "category" or not (given == label or (width.isascii() and width.isdigit())):
         raise ValueError(
             f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
             f"got {checks.show(given)}"
         )
-    return str(given), 1 if given == "number" else HASHED
+    groups = checks.integer(f"the width of {name}", int(width[:9] or HASHED), 1, 2**16)
+    return str(given), [f"{name} in group {group}" for group in range(groups)]
 
 
 def distinct(name: str, given: Sequence[object]) -> tuple[str, ...]:

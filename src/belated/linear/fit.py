@@ -164,6 +164,12 @@ class Sums(Delays):
         return max(float(self.features[0, : self.p].sum() / max(self.plays.sum(), 1.0)), 1.0)
 
     @property
+    def average(self) -> Floats:
+        """The mean features, (p,)."""
+        average: Floats = self.features[2, : self.p] / max(self.plays.sum(), 1.0)
+        return average
+
+    @property
     def outcome(self) -> tuple[float, float]:
         """The mean outcome and its variance."""
         mass = max(float(self.exposed.sum()), 1e-9)

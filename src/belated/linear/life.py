@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.linear.choice import Choice
+from belated.linear.fit import Sums
 from belated.linear.model import Known
 from belated.verdict import DRAWS, ActionRow, Z
+
+if TYPE_CHECKING:
+    from belated.linear.sampler import LinearSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +82,23 @@ def effects(known: Known, rows: Floats) -> tuple[Floats, Floats]:
     return known.theta @ rows.T, known.sigma * np.sqrt(np.maximum(variances, 0.0))
 
 
-def weights(
-    actions: list[str], labels: list[str], theta: Floats, error: Floats, most: int
-) -> list[Weight]:
-    """At most `most` weights; theta, error: (A, d), of which the labels name the first."""
-    d = len(labels)
-    sure = np.abs(theta[:, :d]) - Z * error[:, :d]
-    order = np.argsort(-sure.ravel(), kind="stable")[:most]
+def weights(problem: Choice, sums: Sums, known: Known | None, most: int) -> list[Weight]:
+    """The weights of the most significant features, at most this many."""
+    labels = problem.labels()
+    if known is None or not labels:
+        return []
+    found, errors = effects(known, changes(sums.average, problem.groups()))
+    theta, error = found[:, : len(labels)], Z * errors[:, : len(labels)]
+    order = np.argsort((error - np.abs(theta)).ravel(), kind="stable")[:most]
     return [
         Weight(
-            actions[a],
+            "all" if problem.shared else problem.name(a),
             labels[u],
             float(theta[a, u]),
-            float(theta[a, u] - Z * error[a, u]),
-            float(theta[a, u] + Z * error[a, u]),
+            float(theta[a, u] - error[a, u]),
+            float(theta[a, u] + error[a, u]),
         )
-        for a, u in (divmod(place, d) for place in order.tolist())
+        for a, u in (divmod(place, len(labels)) for place in order.tolist())
     ]
 
 
@@ -122,30 +130,33 @@ def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
 
 
 def table(
-    names: list[str],
-    plays: Floats,
-    hits: Floats,
-    exposed: Floats,
-    raw: Floats,
-    silence: float,
-    overall: tuple[Floats, Floats] | None,
-    retired: set[int],
+    names: Sequence[str],
+    counts: tuple[Floats, Floats, Floats],
+    outcomes: tuple[Floats, Floats],
+    silence: float = 0.0,
+    retired: Collection[int] = (),
 ) -> list[ActionRow]:
-    """A row per action. overall: mean and error for all visitors, where there are features."""
-    mean, error = means(exposed, raw, hits) if overall is None else overall
-    active = [a for a in range(len(names)) if a not in retired]
-    leads = leading(mean, error, active)
-    return [
-        ActionRow(
-            names[a],
-            int(plays[a]),
-            int(hits[a]),
-            float(exposed[a]),
-            float(mean[a]) + silence,
-            float(mean[a] - Z * error[a]) + silence,
-            float(mean[a] + Z * error[a]) + silence,
-            float(leads[a]),
-            a in retired,
-        )
-        for a in range(len(names))
-    ]
+    """A row per action.
+
+    counts: plays, reports, exposures. outcomes: mean and error, relative to silence.
+    """
+    (plays, reports, exposed), (mean, error) = counts, outcomes
+    leads = leading(mean, error, [a for a in range(len(names)) if a not in retired])
+    ends = mean - Z * error, mean + Z * error
+    told = [part + silence for part in (mean, *ends)]
+    columns = plays.astype(int), reports.astype(int), exposed, *told, leads
+    gone = [a in retired for a in range(len(names))]
+    values = zip(names, *(column.tolist() for column in columns), gone, strict=True)
+    return [ActionRow(*row) for row in values]
+
+
+def learned(agent: LinearSampler, sums: Sums, known: Known | None) -> list[ActionRow]:
+    """The table of a learner; with features, the outcomes are those for all visitors."""
+    problem = agent.problem
+    outcomes = means(sums.exposed, sums.raw, sums.hits)
+    names = ["all"] if problem.shared else [problem.name(a) for a in range(len(sums.plays))]
+    if known is not None and problem.width and not problem.shared:
+        effect, errors = effects(known, sums.average[None])
+        outcomes = known.constant + effect[:, 0], errors[:, 0]
+    counts = sums.plays, sums.hits, sums.exposed
+    return table(names, counts, outcomes, agent.silence or 0.0, agent.retired)

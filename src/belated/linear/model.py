@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
@@ -26,14 +25,12 @@ from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.core.contract import Decision, unchecked
-from belated.core.tree import Count, Entries
+from belated.core.tree import Configured, Count, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.features import Scaling, unscaled
+from belated.linear.exposure import EDGES
+from belated.linear.features import Features, unscaled
 from belated.linear.fit import form
-
-if TYPE_CHECKING:
-    from belated.linear.sampler import LinearSampler
 
 OPTIMISM = 0.5
 """What is added to a prediction, in standard errors."""
@@ -78,15 +75,16 @@ class Known(NamedTuple):
     reports: Count
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class Model(Configured):
     """A learner at one moment: everything that a decision depends on, and nothing that grows.
 
-    Attributes:
+    Args:
         problem: the choice.
+        floor: see `LinearSampler`, as for the others.
+
+    Attributes:
         known: what has been learned; None before the first report.
         scaling: of named numbers.
-        floor, holdout, reference, retired: see `LinearSampler`.
 
     Example:
         >>> agent = bl.recommend(bl.Choice(actions=2))
@@ -94,38 +92,110 @@ class Model:
         0.5
     """
 
-    problem: Choice
     known: Known | None
-    scaling: Scaling
-    floor: float
-    holdout: float
-    reference: tuple[float, ...] | None
-    retired: tuple[int, ...]
+    scaling: Annotated[Floats, Entries("4 numbers")]
+    _retired: list[int]
 
-    def __post_init__(self) -> None:
-        problem, known = self.problem, self.known
+    def __init__(
+        self,
+        problem: Choice,
+        *,
+        floor: float = 0.01,
+        holdout: float = 0.0,
+        reference: Sequence[float] | None = None,
+    ) -> None:
         checks.instance("problem", problem, Choice)
-        numbers, given = len(unscaled(problem.features).mean), self.scaling.mean.shape
-        if given != (numbers,):
-            raise ValueError(f"scaling must be of {numbers} numbers, got {given}")
-        checks.real("floor", self.floor, 0.0, 1.0)
-        checks.real("holdout", self.holdout, 0.0, 1.0)
-        if self.reference is not None and len(self.reference) != problem.actions:
-            raise ValueError(f"reference must have {problem.actions} probabilities")
-        if known is not None:
-            M, p = problem.actions or 1, problem.width + (not problem.shared)
-            shapes = known.theta.shape, known.covariance.shape
-            finite = np.isfinite(known.theta).all() and np.isfinite(known.covariance).all()
-            if shapes != ((M, p), (M, p, p)) or not finite:
-                raise ValueError(f"known must have finite weights ({M}, {p}), got {shapes}")
+        self.problem = problem
+        self.floor = checks.real("floor", floor, 0.0, 1.0)
+        self.holdout = checks.real("holdout", holdout, 0.0, 1.0)
+        self.reference = None if reference is None else _reference(reference, problem)
+        self.known, self.scaling, self._retired = None, unscaled(problem.features), []
+
+    @property
+    def _models(self) -> int:
+        return self.problem.actions or 1
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The sizes of the axes of what is learned."""
+        width, numbers = self.problem.width, unscaled(self.problem.features).shape[1]
+        sizes = {"models": self._models, "width": width, "d": width + 1, "numbers": numbers}
+        return sizes | {"p": width + (not self.problem.shared), "edges": EDGES}
+
+    @property
+    def retired(self) -> frozenset[int]:
+        """Actions that are not played any more."""
+        return frozenset(self._retired)
+
+    def available(self, rows: int, among: object) -> Ints:
+        """The models of the available actions."""
+        if among is not None or self._retired:
+            return np.array(self.problem.allowed(among, self._retired), dtype=np.int64)
+        return np.zeros(rows, dtype=np.int64) if self.problem.shared else np.arange(self._models)
+
+    def check_observation(self, x: object, among: object = None) -> object:
+        """Raise `ValueError` if no decision is possible there; nothing changes.
+
+        Returns the observation for `decide`: a list of numbers as an array, already checked.
+        """
+        rows, _ = self.problem.rows(x, self.scaling)
+        self.available(len(rows), among)
+        named = isinstance(self.problem.features, Features)
+        return x if x is None or named or self.problem.shared else rows[0]
+
+    def shares(self, rows: Floats, models: Ints) -> Floats:
+        """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
+        shares = np.full(len(models), 1.0 / len(models))
+        if self.known is not None:
+            best(rows, models, *self.known[:6], self.floor, shares)
+        return self._mixed(shares, models)
+
+    def _mixed(self, shares: Floats, models: Ints) -> Floats:
+        """The shares (n,) of the available actions, with the holdout."""
+        if not self.holdout:
+            return shares
+        given = np.ones(len(models)) if self.reference is None else np.array(self.reference)[models]
+        given = given if given.any() else np.ones(len(models))
+        held: Floats = (1.0 - self.holdout) * shares + self.holdout * given / given.sum()
+        return held
+
+    def foreseen(self, models: Ints, probabilities: Floats) -> tuple[float, ...]:
+        """What is known of the probabilities of all actions, (A,), before the features are seen.
+
+        Without features all of it; otherwise the smallest ones that floor and holdout allow the
+        models that are available. If one of these is 0, an action may be played for some visitors
+        only, and nothing is known; nor is it where the actions vary.
+        """
+        if self.problem.width:
+            least = self._mixed(np.full(len(models), self.floor / len(models)), models)
+            if self.problem.shared or not least.all():
+                return ()
+            probabilities = self.every(models, least)
+        return tuple(probabilities.tolist())
+
+    def every(self, models: Ints, shares: Floats) -> Floats:
+        """Probabilities of all actions, 0 for those that are not available."""
+        if self.problem.shared or len(models) == self._models:
+            return shares
+        found: Floats = np.zeros(self._models)
+        found[models] = shares
+        return found
+
+    def drawn(self, rows: Floats, models: Ints, number: int, draw: float) -> Decision:
+        """The decision that a number in (0, 1) draws."""
+        problem, shares = self.problem, self.shares(rows, models)
+        place = place_of(shares, draw)
+        action = place if problem.shared else models.item(place)
+        name = None if problem.names is None else problem.names[action]
+        chance, every = shares.item(place), self.every(models, shares)
+        return unchecked(Decision, number, action, chance, every, name)
 
     def probabilities(self, step: int, observation: object, among: object) -> Floats:
         """The probability of every action for these features: the policy of an episode."""
         checks.integer("step", step, 0, 0)
         rows, _ = self.problem.rows(observation, self.scaling)
-        models = available(self.problem, len(rows), among, self.retired)
-        shares = probabilities(self, self.known, rows, models)
-        return every(self.problem, models, shares)
+        models = self.available(len(rows), among)
+        return self.every(models, self.shares(rows, models))
 
     def to_bytes(self) -> bytes:
         """The model as a file."""
@@ -135,9 +205,29 @@ class Model:
     def from_bytes(cls, content: bytes) -> Self:
         """The model of a file; `SavedFileError` if it is damaged or something else."""
         made = saving.from_bytes(content, "model")
-        if not isinstance(made, cls):
+        if type(made) is not cls:
             raise saving.SavedFileError("model must be that of a learner, got another object")
         return made
+
+    def check_learned(self) -> None:
+        """Check that an action is left to be played, and that no spread is negative."""
+        self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
+        if len(self.retired) == self._models:
+            raise ValueError("retired must leave one action that is played")
+        if (self.scaling[[0, 1, 3]] < 0.0).any():
+            raise ValueError("scaling must have counts and squares of at least 0")
+
+
+def _reference(given: object, problem: Choice) -> list[float]:
+    """The policy of the holdout, checked."""
+    if problem.actions is None:
+        raise ValueError("reference must be None where the actions vary: the holdout is uniform")
+    policy = checks.floats("reference", given, "(A,)", (1,))
+    if policy.shape != (problem.actions,):
+        raise ValueError(
+            f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
+        )
+    return [float(p) for p in checks.distributions("reference", policy)]
 
 
 def choose(
@@ -153,79 +243,7 @@ def choose(
         among: the allowed actions, by number or name.
     """
     rows, _ = model.problem.rows(x, model.scaling)
-    models = available(model.problem, len(rows), among, model.retired)
-    return drawn(model, model.known, rows, models, number, uniform(seed, number))
-
-
-def available(problem: Choice, rows: int, among: object, retired: Sequence[int]) -> Ints:
-    """The models of the available actions."""
-    if among is None and not retired:
-        return np.zeros(rows, dtype=np.int64) if problem.shared else np.arange(problem.actions or 1)
-    return np.array(problem.allowed(among, retired), dtype=np.int64)
-
-
-def probabilities(
-    settings: Model | LinearSampler, known: Known | None, rows: Floats, models: Ints
-) -> Floats:
-    """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-    shares = np.full(len(models), 1.0 / len(models))
-    if known is not None:
-        best(rows, models, *known[:6], settings.floor, shares)
-    return mixed(settings, shares, models)
-
-
-def mixed(settings: Model | LinearSampler, shares: Floats, models: Ints) -> Floats:
-    """The shares (n,) of the available actions, with the holdout."""
-    if not settings.holdout:
-        return shares
-    given = np.ones(len(models))
-    if settings.reference is not None and any(settings.reference[i] for i in models):
-        given = np.array(settings.reference)[models]
-    held: Floats = (1.0 - settings.holdout) * shares + settings.holdout * given / given.sum()
-    return held
-
-
-def foreseen(
-    settings: Model | LinearSampler, models: Ints, probabilities: Floats
-) -> tuple[float, ...]:
-    """What is known of the probabilities of all actions, (A,), before the features are seen.
-
-    Without features all of it; otherwise the smallest ones that floor and holdout allow the models
-    that are available. If one of these is 0, an action may be played for some visitors only, and
-    nothing is known; nor is it where the actions vary.
-    """
-    problem = settings.problem
-    least = mixed(settings, np.full(len(models), settings.floor / len(models)), models)
-    if problem.shared or (problem.width and not least.all()):
-        return ()
-    return tuple((every(problem, models, least) if problem.width else probabilities).tolist())
-
-
-def drawn(
-    settings: Model | LinearSampler,
-    known: Known | None,
-    rows: Floats,
-    models: Ints,
-    number: int,
-    draw: float,
-) -> Decision:
-    """The decision that a number in (0, 1) draws."""
-    problem, shares = settings.problem, probabilities(settings, known, rows, models)
-    place = place_of(shares, draw)
-    action = place if problem.shared else models.item(place)
-    name = None if problem.names is None else problem.names[action]
-    return unchecked(
-        Decision, number, action, shares.item(place), every(problem, models, shares), name
-    )
-
-
-def every(problem: Choice, models: Ints, shares: Floats) -> Floats:
-    """Probabilities of all actions, 0 for those that are not available."""
-    if problem.shared or len(models) == problem.actions:
-        return shares
-    found: Floats = np.zeros(problem.actions or 1)
-    found[models] = shares
-    return found
+    return model.drawn(rows, model.available(len(rows), among), number, uniform(seed, number))
 
 
 @njit(cache=True)

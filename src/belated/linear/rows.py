@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Annotated
 
@@ -11,8 +12,11 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Indices, Ints
+from belated.core.contract import FeedbackError
+from belated.core.episodes import newest
 from belated.core.tree import Count, Entries, Learned
 from belated.linear.features import LARGEST
+from belated.linear.reward import EVENT, LARGEST as LARGEST_REWARD, Reward
 
 LATEST = 1e100
 """The largest time that a caller may say."""
@@ -22,6 +26,8 @@ CALLS = 100
 """The number of first calls whose times determine the unit of ages."""
 COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known"),)
 Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
+Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
+"""That of a reward."""
 
 
 class Rows(Learned):
@@ -38,6 +44,9 @@ class Rows(Learned):
         until: when it was closed, so that its outcomes are not taken any more; infinite before.
         probability: of the chosen action; 0 if it was made elsewhere.
         known: the place of what was known of the probabilities; -1 if nothing was.
+        events: the values of open decisions with several events, or named ones, by key.
+        reports: the number of decisions that have reported.
+        late: the number of rewards of decisions that were closed before.
         reserved: numbers that were kept for decisions made elsewhere, and not noted so far.
         seen: the number of decisions that had been made at the last `observe`.
         heard: the time of the last `observe`.
@@ -56,6 +65,9 @@ class Rows(Learned):
     until: Annotated[Floats, Entries("room", -LATEST, math.inf)]
     probability: Annotated[Floats, Entries("room", 0.0, 1.0)]
     known: Annotated[Indices, Entries("room", low=-1, high=checks.MOST)]
+    events: dict[int, dict[str, Value]]
+    reports: Count
+    late: Count
     reserved: Count
     seen: Count
     heard: Time
@@ -63,10 +75,10 @@ class Rows(Learned):
     clocked: bool | None
     calls: list[Time]
 
-    def __init__(self, width: int, *, silent: bool) -> None:
-        self.silent = silent  # whether silence has a meaning
-        self.base = self.count = self.reserved = self.seen = 0
-        self.x = np.zeros((0, width))
+    def __init__(self, width: int, silence: float | None) -> None:
+        self.silent, self.silence = silence is not None, silence or 0.0
+        self.base = self.count = self.reserved = self.seen = self.reports = self.late = 0
+        self.x, self.events = np.zeros((0, width)), {}
         self.model, self.known = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.time, self.outcome, self.delay, self.until, self.probability = (
             np.zeros(0) for _ in range(5)
@@ -77,8 +89,8 @@ class Rows(Learned):
     # Decisions
 
     @property
-    def end(self) -> int:
-        """The number of the next decision."""
+    def begun(self) -> int:
+        """How many decisions have begun: the number of the next one."""
         return self.base + self.count
 
     @property
@@ -98,28 +110,36 @@ class Rows(Learned):
         self.count = k + 1
         return self.base + k
 
-    def closed(self, number: int) -> bool:
-        """Whether outcomes of this decision are not taken any more."""
-        return number < self.base or self.until.item(number - self.base) < math.inf
+    def open_episodes(self) -> list[int]:
+        """The decisions of which outcomes can still be taken, oldest first."""
+        still: list[int] = np.flatnonzero(self.until[: self.count] == math.inf).tolist()
+        return [self.base + k for k in still]
+
+    def is_open(self, number: int) -> bool:
+        """Whether an outcome of this decision can still be taken."""
+        k = checks.integer("number", number, 0) - self.base
+        return 0 <= k < self.count and self.until.item(k) == math.inf
 
     def awaited(self, at: slice | Ints) -> Bools:
         """Which of these decisions have acted and are open."""
         waiting: Bools = (self.model[at] >= 0) & (self.until[at] == math.inf)
         return waiting
 
-    def hits(self, at: slice | Ints) -> Bools:
+    def hits(self, at: slice | Ints | int) -> Bools:
         """Which of these decisions have reported; under silence, a sum that equals it has not."""
         came: Bools = self.delay[at] >= 0.0
         return came & (self.outcome[at] != 0.0) if self.silent else came
 
-    def open(self) -> Ints:
-        """The numbers of the decisions that are open."""
-        return np.flatnonzero(self.until[: self.count] == math.inf) + self.base
+    def close(self, numbers: Ints) -> int:
+        """Close decisions; returns how many of the oldest rows are closed and are to be dropped.
 
-    def gone(self) -> int:
-        """How many of the oldest rows are closed, if it is time to drop them; otherwise 0."""
-        still = self.open()
-        gone = int(still[0]) - self.base if len(still) else self.count
+        That is 0 until they are half of all rows.
+        """
+        self.until[numbers - self.base] = self.heard
+        for number in numbers.tolist():
+            self.events.pop(number, None)
+        still = self.until[: self.count] == math.inf
+        gone = int(still.argmax()) if still.any() else self.count
         return gone if gone >= 64 and gone >= self.count // 2 else 0
 
     def drop(self, gone: int) -> None:
@@ -130,6 +150,57 @@ class Rows(Learned):
             column[:left] = column[gone : self.count].copy()
             column[left : self.count] = 0
         self.base, self.count = self.base + gone, left
+
+    # Outcomes
+
+    def news(
+        self, records: Iterable[Reward]
+    ) -> tuple[dict[int, dict[str, float]], dict[int, float], int]:
+        """What is then known of decisions, when something new arrived, and how much is late.
+
+        Nothing changes; raises `FeedbackError` if a reward is wrong.
+        """
+        facts: dict[int, dict[str, float]] = {}
+        arrived: dict[int, float] = {}
+        late = 0
+        for record in records:
+            number, why = record.episode, ""
+            if number >= self.begun:
+                why = f"episode must be one that was begun ({newest(self.begun)})"
+            elif not self.is_open(number):
+                late += 1
+            elif self.model[number - self.base] < 0:
+                why = "episode must be one that has acted"
+            else:
+                known = facts.setdefault(number, self.facts(number))
+                if record.key not in known:
+                    known[record.key] = record.value
+                    at = math.inf if record.at is None else record.at
+                    arrived[number] = min(at, arrived.get(number, at))
+                elif known[record.key] != record.value:
+                    event = "" if record.event is None else f" of event {record.event!r}"
+                    why = f"value{event} is known to be {known[record.key]:g}, got {record.value:g}"
+            if why:
+                raise FeedbackError(f"Reward of episode {number}: {why}")
+        return facts, arrived, late
+
+    def facts(self, number: int) -> dict[str, float]:
+        """The values of the events of an open decision that have arrived, by key."""
+        k = number - self.base
+        if number in self.events or self.delay[k] < 0.0:
+            return dict(self.events.get(number, {}))
+        return {EVENT: self.outcome.item(k) + self.silence}
+
+    def take(self, number: int, facts: dict[str, float], at: float) -> None:
+        """Note all that is known of a decision; at: when something new arrived."""
+        k, hit = number - self.base, self.hits(number - self.base)
+        arrived = min(at, self.heard) if self.clocked else self.heard
+        delay, before = max(arrived - self.time.item(k), 0.0), self.delay.item(k)
+        if len(facts) > 1 or EVENT not in facts:
+            self.events[number] = dict(sorted(facts.items()))
+        self.outcome[k] = math.fsum(facts.values()) - self.silence
+        self.delay[k] = delay if before < 0.0 else min(before, delay)
+        self.reports += int(self.hits(k)) - int(hit)
 
     # Time
 
@@ -174,9 +245,10 @@ class Rows(Learned):
         return statistics.median(gaps or [1.0])
 
     @property
-    def span(self) -> float:
-        """The time since the first call, by the clock."""
-        return self.clock - self.calls[0] if self.clocked and self.calls else 0.0
+    def pace(self) -> float:
+        """The number of decisions per unit of time, by the clock; 0 if it is not known."""
+        span = self.clock - self.calls[0] if self.clocked and self.calls else 0.0
+        return self.made / span if span > 0.0 else 0.0
 
     def ages(self, at: slice | Ints) -> Floats:
         """The ages of decisions at the last `observe`; below 0 if they began after that."""
@@ -188,7 +260,7 @@ class Rows(Learned):
         """Check that the rows are in the columns, and that times and numbers are possible."""
         if self.count > len(self.time):
             raise ValueError("the log must hold its rows")
-        if self.seen > self.end or self.reserved > self.end:
+        if self.seen > self.begun or self.reserved > self.begun:
             raise ValueError("numbers of decisions must be of ones that have begun")
-        if len(self.calls) > CALLS:
-            raise ValueError("times must be those of the first calls")
+        if any(not self.is_open(number) for number in self.events):
+            raise ValueError("events must be of open decisions")

@@ -23,18 +23,18 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Decision, Episode, FeedbackError, Information, Notes
-from belated.core.episodes import in_a_list, newest
-from belated.core.tree import Configured, Count, Entries
+from belated.core.contract import Deciding, Decision, Episode, FeedbackError, Information, Notes
+from belated.core.episodes import in_a_list
+from belated.core.tree import Count, Entries
 from belated.linear import fit, life
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.exposure import EDGES, UNIT_EDGES
-from belated.linear.features import Features, Scaling, unscaled
+from belated.linear.exposure import UNIT_EDGES
+from belated.linear.features import noted
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Known, Model, available, drawn, every, foreseen, probabilities
-from belated.linear.reward import EVENT, LARGEST as LARGEST_REWARD, Reward
+from belated.linear.model import Known, Model
+from belated.linear.reward import LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
 from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
@@ -54,11 +54,9 @@ ENOUGH = 20
 which a category whose values were never listed is a warning."""
 JUDGED = 8.0
 """The expected number of reports below which an action cannot be judged."""
-Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
-"""That of a reward."""
 
 
-class LinearSampler(Configured):
+class LinearSampler(Model, Deciding):
     """A learner for decisions with features, late outcomes and silence.
 
     >>> agent = LinearSampler(Choice(actions=["plain", "question"], features=2))
@@ -84,26 +82,20 @@ class LinearSampler(Configured):
     holds_feedback = 0
     reads_delays = True
 
-    _rows: Rows
+    _ledger: Rows
+    _acting: dict[int, Notes]  # of episodes that have not acted
+    _past: fit.Sums  # of the decisions that have left the log
+    _prior: fit.Belief | None  # after a change
+    _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
+    _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
+    _tested: Count  # decisions at the last test
+    _batch: bool  # whether a batch has come since the last fit
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
     _policies: dict[tuple[float, ...], Count]  # with their places
     _terms: list[float]  # of the verdict: window, level, range, and 1 if an outcome was outside
     _followed: list[float]  # time and number of the last decision that its sequences have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
-    _past: fit.Sums  # of the decisions that have left the log
-    _known: Known | None
-    _prior: fit.Belief | None  # after a change
-    _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
-    _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
-    _tested: Count  # decisions at the last test
-    _reports: Count
-    _late: Count
-    _batch: bool  # whether a batch has come since the last fit
-    _scaling: Scaling
-    _retired: list[int]
-    _events: dict[int, dict[str, Value]]  # of decisions with several events, or named ones
-    _acting: dict[int, Notes]  # of episodes that have not acted
 
     def __init__(
         self,
@@ -117,79 +109,30 @@ class LinearSampler(Configured):
         seed: int = 0,
         close_at: float | None = None,
     ) -> None:
-        checks.instance("problem", problem, Choice)
-        self.problem = problem
+        super().__init__(problem, floor=floor, holdout=holdout, reference=reference)
         self.silence = (
             None
             if silence is None
             else checks.real("silence", silence, -LARGEST_REWARD, LARGEST_REWARD)
         )
         self.changes = checks.flag("changes", changes)
-        self.floor = checks.real("floor", floor, 0.0, 1.0)
-        self.holdout = checks.real("holdout", holdout, 0.0, 1.0)
-        self.reference = None if reference is None else _reference(reference, problem)
         self.seed = checks.integer("seed", seed, 0, checks.LARGEST_INTEGER)
         self.close_at = None if close_at is None else checks.real("close_at", close_at, 0.9, 1.0)
         d = problem.width + 1
         checks.room(4 * self._models * d * d, actions=problem.actions, features=problem.width)
-        self._rows = Rows(problem.width, silent=silence is not None)
+        self._ledger, self._acting = Rows(problem.width, silence), {}
+        self._past = fit.Sums(self._models, d, d - problem.shared, rare=silence is not None)
+        self._prior, self._changed, self._evidence, self._tested = None, -1, 0.0, 0
+        self._batch = False
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
         self._terms, self._followed, self._sequences = [], [], np.zeros(0)
-        self._past = self._no_sums()
-        self._known, self._prior, self._changed, self._evidence = None, None, -1, 0.0
-        self._tested = self._reports = self._late = 0
-        self._batch = False
-        self._retired, self._events, self._acting = [], {}, {}
-        self._scaling = unscaled(problem.features)
         # What the next look at the table need not sum up again; it is not saved.
         self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
-
-    # Attributes of the agent
-
-    @property
-    def axes(self) -> dict[str, int]:
-        """The sizes of the axes of what is learned."""
-        d = self.problem.width + 1
-        return {
-            "models": self._models,
-            "width": self.problem.width,
-            "d": d,
-            "p": d - self.problem.shared,
-            "edges": EDGES,
-            "numbers": len(self._scaling.mean),
-        }
-
-    @property
-    def retired(self) -> frozenset[int]:
-        """Actions that are not played any more."""
-        return frozenset(self._retired)
-
-    @property
-    def begun(self) -> int:
-        """How many decisions have begun."""
-        return self._rows.end
 
     @property
     def made(self) -> int:
         """How many decisions have begun, without the numbers that wait for one made elsewhere."""
-        return self._rows.made
-
-    @property
-    def _models(self) -> int:
-        return self.problem.actions or 1
-
-    def _no_sums(self) -> fit.Sums:
-        d, rare = self.problem.width + 1, self.silence is not None
-        return fit.Sums(self._models, d, d - self.problem.shared, rare=rare)
-
-    def open_episodes(self) -> list[int]:
-        """The decisions of which outcomes can still be taken, oldest first."""
-        return [int(number) for number in self._rows.open()]
-
-    def is_open(self, number: int) -> bool:
-        """Whether an outcome of this decision can still be taken."""
-        number = checks.integer("number", number, 0)
-        return number < self.begun and not self._rows.closed(number)
+        return self._ledger.made
 
     # Decisions
 
@@ -211,14 +154,14 @@ class LinearSampler(Configured):
         """
         if rng is not None:
             checks.generator("rng", rng)
-        time = self._rows.checked(now)
-        rows, raw = self.problem.rows(x, self._scaling)
-        models = available(self.problem, len(rows), among, self._retired)
+        time = self._ledger.checked(now)
+        rows, raw = self.problem.rows(x, self.scaling)
+        models = self.available(len(rows), among)
         number = self._begin(time)
         draw = uniform(self.seed, number) if rng is None else rng.random()
-        made = drawn(self, self._known, rows, models, number, draw)
-        noted = (number, rows, raw, made.action, made.probability)
-        self._note(*noted, self._known_before(models, made.probabilities))
+        made = self.drawn(rows, models, number, draw)
+        known = self._known_before(models, made.probabilities)
+        self._note(number, rows, raw, made.action, made.probability, known)
         return made
 
     def _note(
@@ -231,8 +174,8 @@ class LinearSampler(Configured):
         known: int = -1,
     ) -> None:
         """Write a decision to the log."""
-        self._scaling.note(raw)
-        log, k = self._rows, number - self._rows.base
+        self.scaling = noted(self.scaling, raw)
+        log, k = self._ledger, number - self._ledger.base
         row, model = (rows[action], 0) if self.problem.shared else (rows[0], action)
         log.x[k], log.model[k], log.probability[k], log.known[k] = row, model, probability, known
 
@@ -245,22 +188,12 @@ class LinearSampler(Configured):
             self.problem.check_observation(x)
         return [self.decide(x, now=now) for x in asked]
 
-    def check_observation(self, x: object, among: object = None) -> object:
-        """Raise `ValueError` if no decision is possible there; nothing changes.
-
-        Returns the observation for `decide`: a list of numbers as an array, already checked.
-        """
-        rows, _ = self.problem.rows(x, self._scaling)
-        available(self.problem, len(rows), among, self._retired)
-        named = isinstance(self.problem.features, Features)
-        return x if x is None or named or self.problem.shared else rows[0]
-
     def _known_before(self, models: Ints, shares: Floats) -> int:
         """The place of what is known of the probabilities (A,) before the features are seen."""
         terms = (self.floor, self.holdout) if self.problem.width else shares.tobytes()
         key = (models.tobytes(), terms)
         if key not in self._policy_places:
-            self._policy_places[key] = self._place(foreseen(self, models, shares))
+            self._policy_places[key] = self._place(self.foreseen(models, shares))
         return self._policy_places[key]
 
     def _place(self, known: Sequence[float]) -> int:
@@ -272,15 +205,15 @@ class LinearSampler(Configured):
         """Fit if it is time, and add a decision to the log; returns its number."""
         if self._acting:
             self._read_notes()
-        self._rows.tick(time)
+        self._ledger.tick(time)
         if self._is_stale():
             self._fit()
-        return self._rows.begin()
+        return self._ledger.begin()
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a decision whose features are not known yet; `act` of the episode decides."""
-        number = self._begin(self._rows.checked(now))
-        episode = Episode(number, self._model(), self.problem)
+        number = self._begin(self._ledger.checked(now))
+        episode = Episode(number, self._model(self.known), self.problem)
         self._acting[number] = episode.notes
         return episode
 
@@ -294,16 +227,14 @@ class LinearSampler(Configured):
     def reserve(self, end: int) -> None:
         """Keep the next numbers, those below `end`, for decisions that are made elsewhere."""
         while self.begun < end:
-            self._rows.begin()
-            self._rows.reserved += 1
+            self._ledger.begin()
+            self._ledger.reserved += 1
 
     def release(self, first: int, end: int) -> None:
         """Give up the numbers from `first` to `end` of which no decision was noted."""
-        rows = self._rows
-        unused = np.flatnonzero((rows.model < 0) & (rows.until == math.inf)) + rows.base
-        unused = unused[(unused >= first) & (unused < min(end, rows.end))]
-        if len(unused):
-            self._close(unused)
+        log = self._ledger
+        unused = np.flatnonzero((log.model < 0) & (log.until == math.inf)) + log.base
+        self._close(unused[(unused >= first) & (unused < min(end, log.begun))])
 
     def note(
         self,
@@ -320,10 +251,10 @@ class LinearSampler(Configured):
         known: what was known of the probabilities of all actions there; see `foreseen`.
         """
         if now is not None:
-            self._rows.tick(self._rows.checked(now))
-            self._rows.time[number - self._rows.base] = now
-            self._rows.reserved -= 1
-        found = self.problem.rows(x, self._scaling)
+            self._ledger.tick(self._ledger.checked(now))
+            self._ledger.time[number - self._ledger.base] = now
+            self._ledger.reserved -= 1
+        found = self.problem.rows(x, self.scaling)
         self._note(number, *found, action, probability, self._place(known))
         self._acting.pop(number, None)
 
@@ -334,68 +265,24 @@ class LinearSampler(Configured):
 
         A call without records means that nothing has arrived until now.
         """
-        time = self._rows.checked(now)
+        log = self._ledger
+        time = log.checked(now)
         if self._acting:
             self._read_notes()
-        facts, arrived, late = self._checked(records)
-        rows, final = self._rows, self._rows.heard - self._terms[0] if self._terms else -math.inf
-        if any(final >= rows.time[k - rows.base] >= self._followed[0] for k in arrived):
-            self._follow()  # so that what comes after the window changes no sequence
-        self._batch = rows.hear(time) > BATCH or self._batch
-        self._late += late
-        for number in sorted(arrived):
-            self._take(number, facts[number], arrived[number])
-
-    def _checked(
-        self, records: Iterable[Reward]
-    ) -> tuple[dict[int, dict[str, float]], dict[int, float], int]:
-        """What is then known of decisions, when something new arrived, and how much is late."""
-        rows, late = self._rows, 0
-        facts: dict[int, dict[str, float]] = {}
-        arrived: dict[int, float] = {}
-        for record in in_a_list(records):
+        rewards = in_a_list(records)
+        for record in rewards:
             self.problem.check(record)
-            number, key = record.episode, record.key
-            why = ""
-            if number >= rows.end:
-                why = f"episode must be one that was begun ({newest(rows.end)})"
-            elif rows.closed(number):
-                late += 1
-                continue
-            elif rows.model[number - rows.base] < 0:
-                why = "episode must be one that has acted"
-            else:
-                known = facts.setdefault(number, self._facts(number))
-                if key not in known:
-                    at = math.inf if record.at is None else record.at
-                    arrived[number] = min(at, arrived.get(number, at))
-                if known.setdefault(key, record.value) != record.value:
-                    event = "" if record.event is None else f" of event {record.event!r}"
-                    why = f"value{event} is known to be {known[key]:g}, got {record.value:g}"
-            if why:
-                raise FeedbackError(f"Reward of episode {number}: {why}")
-        return facts, arrived, late
-
-    def _facts(self, number: int) -> dict[str, float]:
-        """The values of the events of an open decision that have arrived, by key."""
-        k = number - self._rows.base
-        if number in self._events or self._rows.delay[k] < 0.0:
-            return dict(self._events.get(number, {}))
-        return {EVENT: self._rows.outcome.item(k) + (self.silence or 0.0)}
-
-    def _take(self, number: int, facts: dict[str, float], at: float) -> None:
-        """Note all that is known of a decision; at: when something new arrived."""
-        rows, k = self._rows, number - self._rows.base
-        arrived = min(at, rows.heard) if rows.clocked else rows.heard
-        delay, before = max(arrived - rows.time.item(k), 0.0), rows.delay.item(k)
-        if len(facts) > 1 or EVENT not in facts:
-            self._events[number] = dict(sorted(facts.items()))
-        if self._looked is not None and k < self._looked[2] and k not in self._looked[1]:
-            self._looked = None
-        hit = rows.hits(slice(k, k + 1))[0]
-        rows.outcome[k] = math.fsum(facts.values()) - (self.silence or 0.0)
-        rows.delay[k] = delay if before < 0.0 else min(before, delay)
-        self._reports += int(rows.hits(slice(k, k + 1))[0]) - int(hit)
+        facts, arrived, late = log.news(rewards)
+        final = log.heard - self._terms[0] if self._terms else -math.inf
+        if any(final >= log.time[k - log.base] >= self._followed[0] for k in arrived):
+            self._follow()  # so that what comes after the window changes no sequence
+        self._batch = log.hear(time) > BATCH or self._batch
+        log.late += late
+        for number in sorted(arrived):
+            log.take(number, facts[number], arrived[number])
+            k, looked = number - log.base, self._looked
+            if looked is not None and k < looked[2] and k not in looked[1]:
+                self._looked = None
 
     def forget(self, episode: int) -> None:
         """Discard a decision: its outcomes will not be used any more.
@@ -416,41 +303,44 @@ class LinearSampler(Configured):
 
     def _close(self, numbers: Ints) -> None:
         """Close decisions; the oldest rows leave the log once half of it is closed."""
-        rows = self._rows
-        rows.until[numbers - rows.base] = rows.heard
-        for number in numbers.tolist():
-            self._events.pop(number, None)
-        gone = rows.gone()
+        gone = self._ledger.close(numbers)
         if gone:
             self._follow()
             self._past = self._sums(self._weigh().rows(slice(gone)))
-            rows.drop(gone)
+            self._ledger.drop(gone)
 
     # Fitting
 
     def _is_stale(self) -> bool:
         """Whether the models must be fitted anew, which depends on the rows alone."""
-        known = self._known
+        known, reports = self.known, self._ledger.reports
         if known is None or self._batch:
-            return self._reports > 0
-        return self.made >= known.decisions or self._reports >= known.reports
+            return reports > 0
+        return self.made >= known.decisions or reports >= known.reports
 
     def _fit(self) -> None:
         """Fit the models to the log, after a test for a change; see `fit`."""
-        self._batch = False
+        self._batch, base = False, self._ledger.base
         log = self._weigh()
         sums = self._sums(log)
         fitted, covariance, variance = fit.regressed(sums, self._prior)
         if self.changes and self.made - self._tested >= max(TESTED * self._counted, BATCH):
-            self._tested = self.made
-            if self._has_changed(log, sums, fitted, covariance):
+            self._tested, first = self.made, max(self._changed - base, 0)
+            later = log.rows(slice(first, None))
+            self._evidence, start = fit.evidence(later, sums, fitted, covariance)
+            if self._evidence > 0.5:  # the log begins anew after the change
+                before = self._sums(log.rows(slice(first + start)))
+                weight = fit.PSEUDO if self.problem.shared else fit.FIXED
+                last, _, _ = fit.regressed(before, self._prior or sums.fresh())
+                self._prior = fit.inflated(last, sums.jump, weight)
+                self._changed, self._evidence = base + first + start, 0.0
+                self._past.clear()
                 sums = self._sums(log)
                 fitted, _, variance = fit.regressed(sums, self._prior)
-        self._known = self._summed_up(sums, fitted, variance)
-        if self.close_at is not None and self._reports >= ENOUGH:
-            ripe = (log.exposed >= self.close_at) & self._rows.awaited(slice(self._rows.count))
-            if ripe.any():
-                self._close(self._rows.base + np.flatnonzero(ripe))
+        self.known = self._summed_up(sums, fitted, variance)
+        if self.close_at is not None and self._ledger.reports >= ENOUGH:
+            ripe = (log.exposed >= self.close_at) & self._ledger.awaited(slice(len(log.x)))
+            self._close(base + np.flatnonzero(ripe))
 
     @property
     def _counted(self) -> int:
@@ -459,7 +349,7 @@ class LinearSampler(Configured):
 
     def _weigh(self) -> fit.Weighed:
         """The log as a regression takes it."""
-        return fit.weigh(self._rows, slice(self._rows.count), self._past, self._known)
+        return fit.weigh(self._ledger, slice(self._ledger.count), self._past, self.known)
 
     def _sums(
         self, log: fit.Weighed, past: fit.Sums | None = None, at: Ints | None = None
@@ -468,17 +358,17 @@ class LinearSampler(Configured):
 
         at: the places of the decisions in the log; by default they are its first.
         """
-        sums = fit.copied(past or self._past, self._no_sums())
-        first = max(self._changed - self._rows.base, 0)
+        sums = copy.deepcopy(past or self._past)
+        first = max(self._changed - self._ledger.base, 0)
         sums.take(log, first if at is None else int(np.searchsorted(at, first)))
         return sums
 
     def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> Known:
         """What a regression says; pending decisions count in the covariance."""
-        p = sums.p
+        p, made, reports = sums.p, self.made, self._ledger.reports
         precision = fitted.precision + sums.asked[:, :p, :p]
         growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
-        reports = self._reports * self._counted / max(self.made, 1)
+        counted = reports * self._counted / max(made, 1)
         return Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
@@ -486,25 +376,9 @@ class LinearSampler(Configured):
             math.sqrt(variance),
             min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
             sums.nonzero,
-            self.made + math.ceil(max(growth * self._counted, 1.0)),
-            self._reports + math.ceil(max(growth * reports, 1.0)),
+            made + math.ceil(max(growth * self._counted, 1.0)),
+            reports + math.ceil(max(growth * counted, 1.0)),
         )
-
-    def _has_changed(
-        self, log: fit.Weighed, sums: fit.Sums, fitted: fit.Belief, covariance: Floats
-    ) -> bool:
-        """Whether there was a change; then the log begins anew after it."""
-        first = max(self._changed - self._rows.base, 0)
-        self._evidence, start = fit.evidence(log.rows(slice(first, None)), sums, fitted, covariance)
-        if self._evidence <= 0.5:
-            return False
-        before = self._sums(log.rows(slice(first + start)))
-        weight = fit.PSEUDO if self.problem.shared else fit.FIXED
-        last = fit.regress(before.gram, before.moment, self._prior or sums.fresh())
-        self._prior = fit.inflated(last[0], sums.jump, weight)
-        self._changed, self._evidence = self._rows.base + first + start, 0.0
-        self._past.clear()
-        return True
 
     # The life of a learner
 
@@ -523,7 +397,7 @@ class LinearSampler(Configured):
         self._policy_places, self._terms = {}, []
         if self._prior is not None:
             self._prior = self._prior.with_model()
-        self._known = None
+        self.known = None
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
@@ -564,19 +438,14 @@ class LinearSampler(Configured):
         """What the next decision depends on, from which any process can decide: `choose`."""
         if self._is_stale():
             self._fit()
-        return self._model()
+        return self._model(self.known)
 
-    def _model(self) -> Model:
-        """The model of the last fit."""
-        return Model(
-            self.problem,
-            self._known,
-            copy.deepcopy(self._scaling),
-            self.floor,
-            self.holdout,
-            None if self.reference is None else tuple(self.reference),
-            tuple(self._retired),
-        )
+    def _model(self, known: Known | None) -> Model:
+        """The model with what a fit has found."""
+        given = {"floor": self.floor, "holdout": self.holdout}
+        made = Model(self.problem, **given, reference=self.reference)
+        made.known, made.scaling, made._retired = known, self.scaling, self._retired
+        return made
 
     def log(self) -> DecisionLog:
         """The decisions that are in the log, with what has reported so far.
@@ -586,82 +455,67 @@ class LinearSampler(Configured):
         """
         if self.problem.shared:
             raise ValueError("the log has columns only where actions are listed; here they vary")
-        rows = self._rows
-        kept = np.flatnonzero(rows.probability[: rows.count] > 0.0)
-        delay, time = rows.delay[kept], rows.time[kept]
+        log = self._ledger
+        kept = np.flatnonzero(log.probability[: log.count] > 0.0)
+        delay, time = log.delay[kept], log.time[kept]
         came = delay >= 0.0
         return DecisionLog(
-            rows.model[kept],
-            rows.probability[kept],
-            np.where(came, rows.outcome[kept] + (self.silence or 0.0), math.nan),
-            x=rows.x[kept],
+            log.model[kept],
+            log.probability[kept],
+            np.where(came, log.outcome[kept] + log.silence, math.nan),
+            x=log.x[kept],
             decided=time if len(kept) else None,
             reported=np.where(came, time + delay, math.nan),
-            until=max(rows.heard, rows.clock, float(time.max())) if len(kept) else None,
+            until=max(log.heard, log.clock, float(time.max())) if len(kept) else None,
         )
 
-    def _now(self) -> tuple[fit.Sums, Known | None, Floats]:
-        """All sums, what they say, and the exposure at each edge over all actions, (E,).
+    def _now(self) -> tuple[fit.Sums, Known | None]:
+        """All sums, and what they say.
 
         Decisions that are fully exposed are summed up once; the next look begins after them.
         """
-        rows, terms = self._rows, (self._rows.base, self._changed, self._rows.unit, self._models)
-        if self._looked is None or self._looked[0] != terms:
-            self._looked = terms, np.arange(0), 0, self._past
+        log = self._ledger
+        key = log.base, self._changed, log.unit, self._models
+        if self._looked is None or self._looked[0] != key:
+            self._looked = key, np.arange(0), 0, self._past
         _, left, end, past = self._looked
-        at = np.append(left, np.arange(end, rows.count))
-        log = fit.weigh(rows, at, past, self._known, shown=True)
-        sums = self._sums(log, past, at)
+        at = np.append(left, np.arange(end, log.count))
+        seen = fit.weigh(log, at, past, self.known, shown=True)
+        sums = self._sums(seen, past, at)
         if end and sums.longest() > past.longest():  # then nothing was fully exposed
             self._looked = None
             return self._now()
-        done = log.hits | (rows.until[at] < math.inf)
-        if self.silence is not None:
-            done = (log.ages >= sums.longest()) & (log.models >= 0)
+        done = seen.hits | (log.until[at] < math.inf)
+        if log.silent:
+            done = (seen.ages >= sums.longest()) & (seen.models >= 0)
         if done.sum() >= SETTLED:
-            self._looked = terms, at[~done], rows.count, self._sums(log.rows(done), past, at[done])
+            self._looked = key, at[~done], log.count, self._sums(seen.rows(done), past, at[done])
         fitted, _, variance = fit.regressed(sums, self._prior)
-        known = self._summed_up(sums, fitted, variance) if self._reports else None
-        return sums, known, sums.shares().mean(axis=0)
+        return sums, self._summed_up(sums, fitted, variance) if log.reports else None
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
-        return self._table(*self._now()[:2])
-
-    def _table(self, sums: fit.Sums, known: Known | None) -> list[ActionRow]:
-        """The table."""
-        names, overall = ["all"], None
-        if not self.problem.shared:
-            names = [self.problem.name(a) for a in range(self._models)]
-            if self.problem.width and known is not None:
-                x = sums.features[2] / max(sums.plays.sum(), 1.0)
-                means, errors = life.effects(known, x[None])
-                overall = known.constant + means[:, 0], errors[:, 0]
-        counts, silence = (sums.plays, sums.hits, sums.exposed, sums.raw), self.silence or 0.0
-        return life.table(names, *counts, silence, overall, set(self._retired))
+        return life.learned(self, *self._now())
 
     def overview(self, most: int = 40, newest: int = 100) -> Overview:
         """The table, the current probabilities, and the weights of the important features.
 
         most: the largest number of weights. newest: the number of decisions to average over.
         """
-        sums, known, pool = self._now()
-        rows, found = self._table(sums, known), []
-        if known is not None:
-            average = sums.features[2, : known.theta.shape[1]] / max(sums.plays.sum(), 1.0)
-            contrasts = life.effects(known, life.changes(average, self.problem.groups()))
-            names = [row.action for row in rows]
-            found = life.weights(names, self.problem.labels(), *contrasts, most)
-        log = self._rows
+        sums, known = self._now()
+        log, now, model = self._ledger, np.zeros(0), self._model(known)
         recent = np.flatnonzero(log.model[: log.count] >= 0)[-newest:]
         asked = log.x[recent] if len(recent) else np.zeros((1, self.problem.width))
-        now = np.zeros(0)
         if not self.problem.shared:
-            models = available(self.problem, 1, None, self._retired)
-            shares = [probabilities(self, known, x[None], models) for x in asked]
-            now = every(self.problem, models, np.mean(shares, axis=0))
-        pool = pool * (known is not None)
-        return Overview(rows, now, found, UNIT_EDGES * log.unit, pool, self.silence)
+            models = self.available(1, None)
+            shares = [model.shares(x[None], models) for x in asked]
+            now = self.every(models, np.mean(shares, axis=0))
+        ages, pool = UNIT_EDGES * log.unit, sums.pooled() * (known is not None)
+        rows, weights = (
+            life.learned(self, sums, known),
+            life.weights(self.problem, sums, known, most),
+        )
+        return Overview(rows, now, weights, ages, pool, self.silence)
 
     def verdict(
         self,
@@ -704,16 +558,15 @@ class LinearSampler(Configured):
                 self._terms, self._followed = terms, [-2.0 * LATEST, 0.0]
                 self._sequences = fresh.state()
             contest = self._follow()
-        newest = self._rows.model[: self._rows.count][-RECENT:]
+        newest = self._ledger.model[: self._ledger.count][-RECENT:]
         played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
-        span = self._rows.span
         return verdict(
             rows,
             contest,
             why=OUTSIDE if len(self._terms) > 4 and range is not None else NO_WINDOW,
             level=level,
             shares=np.maximum(played, self.floor / self._models),
-            pace=self.made / span if span > 0.0 else math.nan,
+            pace=self._ledger.pace,
             window=window or 0.0,
             unit=unit,
             per=per,
@@ -736,34 +589,31 @@ class LinearSampler(Configured):
         """
         if len(self._terms) not in (2, 4):
             return None
-        contest, rows, window = self._contest(), self._rows, self._terms[0]
-        times, (last, number) = rows.time[: rows.count], self._followed
-        later = (times > last) | ((times == last) & (np.arange(rows.base, rows.end) > number))
-        new = np.flatnonzero(later & (rows.model[: rows.count] >= 0))
+        contest, log, window = self._contest(), self._ledger, self._terms[0]
+        times, (last, number) = log.time[: log.count], self._followed
+        later = (times > last) | ((times == last) & (np.arange(log.base, log.begun) > number))
+        new = np.flatnonzero(later & (log.model[: log.count] >= 0))
         new = new[np.argsort(times[new], kind="stable")]
-        final = (
-            (rows.until[new] < math.inf)
-            | (rows.ages(new) >= window)
-            | ((rows.delay[new] >= 0.0) & (self.silence is None))
-        )
-        new = new[: int(np.argmin(final))] if not final.all() else new
-        kept = new[rows.known[new] >= 0]
-        came = (rows.delay[kept] >= 0.0) & (rows.delay[kept] <= window)
-        if self.silence is None:
-            kept, came = kept[came], came[came]
-        outcomes = np.where(came, rows.outcome[kept], 0.0) + (self.silence or 0.0)
+        final = (log.until[new] < math.inf) | (log.ages(new) >= window)
+        if not log.silent:
+            final |= log.delay[new] >= 0.0
+        new = new[np.logical_and.accumulate(final)]
+        came = (log.delay[new] >= 0.0) & (log.delay[new] <= window)
+        counted = (log.known[new] >= 0) & (came | log.silent)
+        kept, came = new[counted], came[counted]
+        outcomes = np.where(came, log.outcome[kept], 0.0) + log.silence
         if contest.range and (outcomes != outcomes.clip(*contest.range)).any():
             self._terms = [*self._terms, 1.0]  # so that all verdicts with this range say so
             return None
         contest.extend(
-            rows.model[kept],
-            rows.probability[kept],
+            log.model[kept],
+            log.probability[kept],
             outcomes,
-            rows.x[kept],
-            least=np.array([*self._policies])[rows.known[kept]],
+            log.x[kept],
+            least=np.array([*self._policies])[log.known[kept]],
         )
         if len(new):
-            self._followed = [times.item(new[-1]), float(rows.base + new[-1])]
+            self._followed = [times.item(new[-1]), float(log.base + new[-1])]
         self._sequences = contest.state()
         return contest
 
@@ -782,14 +632,15 @@ class LinearSampler(Configured):
             raise ValueError(f"the learner must be fresh, got one with {self.begun} decisions")
         if self.problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if observations is not None and len(observations) != len(log):
-            raise ValueError(f"observations must be {len(log)}, got {len(observations)}")
-        if observations is None and log.x.shape[1] != self.problem.width:
-            raise ValueError(f"log must have {self.problem.width} features, got {log.x.shape[1]}")
         if len(log) and int(log.actions.max()) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
-        for x in observations or ():
-            self.problem.check_observation(x)
+        name, x, scaling = "log", log.x, self.scaling
+        if observations is not None:
+            name, (x, scaling) = "observations", self.problem.matrix(observations)
+        if x.shape != (len(log), self.problem.width):
+            wanted = f"{len(log)} decisions with {self.problem.width} features"
+            raise ValueError(f"{name} must have {wanted}, got {len(x)} with {x.shape[1]}")
+        self.scaling = scaling
         came = np.argsort(log.reported, kind="stable")[: int(log.came.sum())]  # NaN is last
         times = log.reported.tolist() if log.clocked else [None] * len(log)
         rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came.tolist()]
@@ -799,11 +650,8 @@ class LinearSampler(Configured):
             self.observe(rewards[place:before], now)
             place = before
             self._begin(now)
-            found = log.x[number : number + 1], list[Floats]()
-            if observations is not None:
-                found = self.problem.rows(observations[number], self._scaling)
             chance = 0.0 if log.estimated else float(log.probabilities[number])
-            self._note(number, *found, int(log.actions[number]), chance)
+            self._note(number, x[number : number + 1], [], int(log.actions[number]), chance)
         self.observe(rewards[place:], log.until if log.clocked else None)
 
     # Files and figures
@@ -811,27 +659,30 @@ class LinearSampler(Configured):
     def diagnostics(self) -> Mapping[str, float]:
         """Numbers worth plotting."""
         self._read_notes()
-        sums, known, pool = self._now()
+        log, (sums, known) = self._ledger, self._now()
         exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
+        rate = reports / max(exposed, reports, 1e-12)
+        delay = 0.0  # the median one of reports, in decisions
+        if reports and log.silent:
+            pace = log.pace if log.clocked else 1.0
+            delay = float(UNIT_EDGES[int(np.argmax(sums.pooled() >= 0.5))]) * log.unit * pace
         numbers = {
             "begun": self.made,
-            "open": int(self._rows.awaited(slice(self._rows.count)).sum()) + len(self._acting),
+            "open": int(log.awaited(slice(log.count)).sum()) + len(self._acting),
             "reports": int(reports),
-            "late": self._late,
+            "late": log.late,
             "exposed": exposed,
-            "rate": reports / max(exposed, reports, 1e-12),
-            "mean": float(sums.level[0]) / max(exposed, 1e-12) + (self.silence or 0.0),
+            "rate": rate,
+            "mean": float(sums.level[0]) / max(exposed, 1e-12) + log.silence,
             "sigma": 0.0 if known is None else known.sigma,
             "memory": self._counted,
             "changed_at": self._changed,
             "change": self._evidence,
-            "delay": self._median_delay(sums, pool),
-            "log_bytes": sum(getattr(self._rows, name).nbytes for name in COLUMNS),
+            "delay": delay,
+            "log_bytes": sum(getattr(log, name).nbytes for name in COLUMNS),
+            # A memory that is nearly as long as the run is short only because the run is.
+            "too_fast": float(self._counted < min(3.0 * delay, 0.5 * self.made)),
         }
-        # A memory that is nearly as long as the run is short only because the run is.
-        limit = min(3.0 * numbers["delay"], 0.5 * self.made)
-        numbers["too_fast"] = float(numbers["memory"] < limit)
-        rate = numbers["rate"]
         for i in range(self._models):
             if not self.problem.shared and rate * sums.exposed[i] < JUDGED:
                 numbers[f"too few reports: {self.problem.name(i)}"] = float(sums.hits[i])
@@ -841,39 +692,15 @@ class LinearSampler(Configured):
                 numbers[f"no listed value: {label.removesuffix(' = another')}"] = plays
         return numbers
 
-    def _median_delay(self, sums: fit.Sums, pool: Floats) -> float:
-        """The median delay of reports, in decisions."""
-        if not sums.hits.sum() or self.silence is None:
-            return 0.0
-        rows, age = self._rows, float(UNIT_EDGES[int(np.argmax(pool >= 0.5))]) * self._rows.unit
-        if not rows.clocked:
-            return age
-        return age * rows.made / rows.span if rows.span > 0.0 else 0.0
-
     def check_learned(self) -> None:
         """Check that what was read belongs together."""
-        rows = self._rows
-        self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
-        if len(set(self._retired)) == self._models:
-            raise ValueError("retired must leave one action that is played")
+        super().check_learned()
+        log = self._ledger
         if self._terms:
             self._contest()
-        if rows.known[: rows.count].max(initial=-1) >= len(self._policies):
+        if log.known[: log.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
-        if self._tested > rows.end or self._changed > rows.end:
+        if self._tested > log.begun or self._changed > log.begun:
             raise ValueError("numbers of decisions must be of ones that have begun")
-        for number in (*self._events, *self._acting):
-            if not rows.base <= number < rows.end or rows.closed(number):
-                raise ValueError(f"events and notes must be of open decisions, got {number}")
-
-
-def _reference(given: object, problem: Choice) -> list[float]:
-    """The policy of the holdout, checked."""
-    if problem.actions is None:
-        raise ValueError("reference must be None where the actions vary: the holdout is uniform")
-    policy = checks.floats("reference", given, "(A,)", (1,))
-    if policy.shape != (problem.actions,):
-        raise ValueError(
-            f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
-        )
-    return [float(p) for p in checks.distributions("reference", policy)]
+        if any(number < log.base or not log.is_open(number) for number in self._acting):
+            raise ValueError("notes must be of open decisions")

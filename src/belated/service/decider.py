@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from belated.core.contract import Decision
-from belated.linear.model import Model, available, choose, foreseen
+from belated.linear.model import Model, choose
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made
 from belated.service.session import Session
@@ -198,8 +198,7 @@ class PublishedAgent:
 
     def check_observation(self, x: object, among: object) -> None:
         """Raise `ValueError` if no decision is possible there."""
-        rows, _ = self.problem.rows(x, self.model.scaling)
-        available(self.problem, len(rows), among, self.model.retired)
+        self.model.check_observation(x, among)
 
     def decide(self, x: object, among: Any = None, now: float | None = None) -> Decision:
         """The decision with the next number."""
@@ -208,9 +207,8 @@ class PublishedAgent:
 
     def foreseen(self, among: Any, made: Decision) -> tuple[float, ...]:
         """What the model says of the probabilities of a decision before its features are seen."""
-        return foreseen(
-            self.model, available(self.problem, 1, among, self.model.retired), made.probabilities
-        )
+        models = self.model.available(1, among)
+        return self.model.foreseen(models, made.probabilities)  # type: ignore[no-any-return]
 
     def observe(self, records: Iterable[Any]) -> None:
         """Nothing: the process that learns reads the rows."""

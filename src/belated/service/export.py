@@ -201,7 +201,7 @@ def _log(rows: list[Any], session: Session) -> DecisionLog:
     if problem.states is not None:
         x = np.eye(problem.states)[[state or 0 for state in seen]]
     elif getattr(problem, "width", 1):
-        x = np.array(problem.matrix(seen), dtype=np.float64)
+        x = problem.matrix(seen)[0]
     else:
         x = np.zeros((len(rows), 0))
     rewards = [None if total is None else shift + factor * total for total in totals]

@@ -315,7 +315,7 @@ def _rows(session: Session, sums: Sums, sign: float, silence: float | None) -> l
     plays, reports, mean, squares = np.nan_to_num(np.array(found, dtype=np.float64).T)
     names = list(map(str, getattr(problem, "names", None) or range(problem.actions)))
     raw = np.stack([sign * mean * reports, squares], axis=1)  # (A, 2)
-    rows = life.table(names, plays, reports, reports, raw, 0.0, None, set())
+    rows = life.table(names, (plays, reports, reports), life.means(reports, raw, reports))
     return rows if silence is None else [_with_pending(row, sign * silence) for row in rows]
 
 
