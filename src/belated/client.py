@@ -88,7 +88,9 @@ CREATE TABLE IF NOT EXISTS owner (address TEXT PRIMARY KEY);
 """The tables of a buffer. why: the reason why a record was set aside; NULL of one that waits."""
 Rows = list[tuple[int, str]]
 """The numbers and texts of records in a buffer."""
-Record = Trajectory | Costs | StepCost | Mapping[str, Any]
+Table = dict[str, Any]
+Given = Mapping[str, Any]
+Record = Trajectory | Costs | StepCost | Given
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
@@ -149,8 +151,8 @@ class _Connected:
         self._base = f"{url.rstrip('/')}/v1/learners/{learner}"
         self._patience = checks.real("patience", patience, 0.0)
         checks.real("timeout", timeout, 0.0, above=True)
-        headers = {"Content-Type": "application/json"}
-        headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
+        known = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {"Content-Type": "application/json", **known}
         self._web = self._connections(headers=headers, timeout=timeout, transport=transport)
         self._buffer = None if buffer is None else Buffer(buffer, self._base)
 
@@ -160,7 +162,7 @@ class _Connected:
         return 0 if self._buffer is None else len(self._buffer)
 
     @property
-    def set_aside(self) -> list[tuple[dict[str, Any], str]]:
+    def set_aside(self) -> list[tuple[Table, str]]:
         """The records that the server has refused, and why; they stay in the buffer."""
         return [] if self._buffer is None else self._buffer.refused()
 
@@ -217,9 +219,9 @@ class _Connected:
         except (ValueError, TypeError, LookupError, AttributeError):
             raise _foreign(answer) from None
 
-    async def _flush(self, buffer: Buffer, own: Rows, patience: float) -> list[dict[str, Any]]:
+    async def _flush(self, buffer: Buffer, own: Rows, patience: float) -> list[Table]:
         """Send the records that no other call is sending, then those of this call."""
-        outcomes: list[dict[str, Any]] = []
+        outcomes: list[Table] = []
         rows = own
         try:
             for rows in itertools.chain(iter(partial(buffer.claim, BATCH), []), _portions(own)):
@@ -230,12 +232,13 @@ class _Connected:
             buffer.release([*rows, *own])
         return outcomes
 
-    async def _batch(self, texts: Sequence[str], patience: float) -> list[dict[str, Any]]:
+    async def _batch(self, texts: Sequence[str], patience: float) -> list[Table]:
         """The outcomes of a batch; one that is refused as a whole is split."""
         body = f'{{"records": [{", ".join(texts)}]}}'
-        read = partial(_outcomes, texts)
         try:
-            return await self._told("POST", "/feedback/batch", body, read, patience)
+            return await self._told(
+                "POST", "/feedback/batch", body, partial(_outcomes, texts), patience
+            )
         except ServiceError as error:
             if error.status not in NEVER or not texts:
                 raise
@@ -298,7 +301,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         body = _asked_for({**where, "features": features, "among": among, "key": key})
         return await self._told("POST", "/decide", body, partial(_decision, body))
 
-    async def decide_many(self, asked: Iterable[Mapping[str, Any]]) -> list[ServedDecision]:
+    async def decide_many(self, asked: Iterable[Given]) -> list[ServedDecision]:
         """Make many decisions: each item holds keyword arguments of `decide`.
 
         Up to 500 decisions are one request, in which all are made or none.
@@ -318,7 +321,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
             return np.asarray(np.lib.format.read_array(io.BytesIO(answer.content)))
         raise _foreign(answer)
 
-    async def feedback(self, records: Iterable[Record]) -> list[dict[str, Any]] | None:
+    async def feedback(self, records: Iterable[Record]) -> list[Table] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
 
         Without records, the learner hears that nothing has arrived until now. A record that the
@@ -341,27 +344,27 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
                 raise
             return None
 
-    async def flush(self) -> list[dict[str, Any]]:
+    async def flush(self) -> list[Table]:
         """Send the records in the buffer."""
         return [] if self._buffer is None else await self._flush(self._buffer, [], self._patience)
 
-    async def forget(self, episode: int) -> dict[str, Any]:
+    async def forget(self, episode: int) -> Table:
         """Discard an episode."""
         return await self._told("DELETE", f"/episodes/{checks.integer('episode', episode, 0)}")
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> Table:
         """The status of the learner."""
         return await self._told("GET", "")
 
-    async def report(self) -> dict[str, Any]:
+    async def report(self) -> Table:
         """The leading action, outcomes per day, delays, and warnings as text."""
         return await self._told("GET", "/report")
 
-    async def add_action(self, name: str | None = None) -> dict[str, Any]:
+    async def add_action(self, name: str | None = None) -> Table:
         """Add an action to the learner, by its name where actions have names."""
         return await self._told("POST", "/actions", {"name": name})
 
-    async def retire(self, action: int | str) -> dict[str, Any]:
+    async def retire(self, action: int | str) -> Table:
         """Stop playing an action."""
         name = quote(str(action), safe="").replace(".", "%2E")  # ".." would be another address
         return await self._told("DELETE", f"/actions/{name}")
@@ -498,7 +501,7 @@ class Buffer:
         with self._lock:
             self._claimed.difference_update(dict(rows))
 
-    def settle(self, rows: Rows, outcomes: Sequence[dict[str, Any]]) -> None:
+    def settle(self, rows: Rows, outcomes: Sequence[Table]) -> None:
         """Remove records by their outcomes; those that were refused are set aside with a reason."""
         refused = {
             number: str(one.get("why"))
@@ -516,7 +519,7 @@ class Buffer:
         )
         self.release(rows)
 
-    def refused(self) -> list[tuple[dict[str, Any], str]]:
+    def refused(self) -> list[tuple[Table, str]]:
         """The records that were set aside, and why."""
         found = self._all(
             "SELECT CASE WHEN json_valid(written) THEN written ELSE json_object('damaged', written)"
@@ -546,13 +549,13 @@ def _text(record: Record) -> str:
     return _dumped("a record", dict(given))
 
 
-def _asked_for(given: Mapping[str, Any]) -> dict[str, Any]:
+def _asked_for(given: Given) -> Table:
     """The body of a request for a decision; in a new episode, a key prevents a second one."""
     body = {name: value for name, value in dict(given).items() if value is not None}
     return body if "episode" in body else {"key": uuid.uuid4().hex, **body}
 
 
-def _decision(asked: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
+def _decision(asked: Given, told: Given) -> Any:
     """The decision in an answer: action and probability alone if the episode was known."""
     drawn = int(told["action"]), float(told["probability"])
     if "episode" in asked:
@@ -561,11 +564,11 @@ def _decision(asked: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
     return ServedDecision(*drawn, int(told["episode"]), asked["key"], **names)
 
 
-def _decisions(asked: Sequence[Any], told: Mapping[str, Any]) -> list[ServedDecision]:
+def _decisions(asked: Sequence[Any], told: Given) -> list[ServedDecision]:
     return [_decision(*pair) for pair in zip(asked, told["decisions"], strict=True)]
 
 
-def _outcomes(texts: Sequence[str], told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _outcomes(texts: Sequence[str], told: Given) -> list[Table]:
     pairs = zip(told["outcomes"], texts, strict=True)
     return [{**one, "outcome": str(one["outcome"])} for one, _ in pairs]
 

@@ -1,7 +1,7 @@
 """The configuration of a server, from a TOML file.
 
-A dataclass checks its own values, by their types first, and names the wrong one; `structured` adds
-the place in the file.
+A dataclass reads the tables inside it and checks its own values, by their types first; it names the
+wrong one, and `structured` adds the place in the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from msgspec import Meta
 
 from belated.config import AGENTS, DECIDERS
-from belated.config.part import Part, Registry, check, make, read, structured
+from belated.config.part import Registry, check, make, read, structured
 from belated.core import checks, saving, tree
 from belated.core.contract import Agent, Scale, check_fresh
 from belated.linear.choice import Choice
@@ -30,7 +30,6 @@ from belated.tabular.problem import Problem
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
-RECOMMENDED = Part("recommended")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
 """Attributes that your own problem must have, among others of `core.contract.Problem`."""
 COSTS = ("information", "rewards", "clip", "default", "default_reward")
@@ -84,11 +83,11 @@ class LearnerConfig:
 
     Attributes:
         name: its name in addresses and files: lower-case letters, digits and dashes.
-        problem: states, actions, horizon, start, homogeneous; or, for decisions without states, a
-            `Choice`, which a file describes by `actions` and `features` of the learner; or one from
-            your own code.
+        problem: states, actions, horizon, start, homogeneous; or one from your own code; or, for
+            decisions without states, the `Choice` of `actions` and `features`.
+        actions, features: in place of a problem, those of decisions without states.
         information: "bandit" or "full".
-        agent: a kind of the lab.
+        agent: a kind of the lab; by default the recommended one.
         start: a file of `belated.save` in place of `agent`: the agent continues from it. The file
             must not be removed.
         deadline_seconds, deadline_episodes: how long an episode may wait; at most one of them.
@@ -114,9 +113,11 @@ class LearnerConfig:
     """
 
     name: str
-    problem: Any
+    problem: Any = None
+    actions: Any = None
+    features: Any = None
     information: Literal["bandit", "full"] = "bandit"
-    agent: Part = RECOMMENDED
+    agent: Any = None
     start: str | None = None
     deadline_seconds: NotNegative | None = None
     deadline_episodes: Annotated[int, Meta(ge=0)] | None = None
@@ -143,15 +144,25 @@ class LearnerConfig:
                 "name must be 1 to 63 lower-case letters, digits and dashes, "
                 f"got {checks.show(self.name)}"
             )
+        checks.fix(self, "problem", _problem(self.problem, self.actions, self.features))
         self._check_kind()
-        if self.holdout is not None:
-            if self.start is not None or "holdout" in self.agent.values:
-                raise ValueError("holdout must be given once, and for an agent, not a start")
-            checks.fix(self, "agent", self.agent.replaced("holdout", self.holdout))
-        check("agent", self.agent, _registry(self.problem))
+        if self.start is None:
+            self._set_agent()
+        elif self.agent is not None or self.holdout is not None:
+            raise ValueError("start must have no agent or holdout beside it: the file has both")
         Contest(2, range=self.range, level=self.level)  # which checks both
         self._set_scale()
         self._set_deadline()
+
+    def _set_agent(self) -> None:
+        usual = "linear_sampler" if self.decides else "recommended"
+        agent = read("agent", usual if self.agent is None else self.agent)
+        if self.holdout is not None:
+            if "holdout" in agent.values:
+                raise ValueError("holdout must be given once, got one of the agent beside it")
+            agent = agent.replaced("holdout", self.holdout)
+        check("agent", agent, self.kinds)
+        checks.fix(self, "agent", agent)
 
     def _check_kind(self) -> None:
         """Check that keys for learners of the other kind are left out."""
@@ -165,9 +176,9 @@ class LearnerConfig:
     def _set_scale(self) -> None:
         if self.rewards is not None:
             checks.fix(self, "scale", Scale.of("rewards", self.rewards, clip=self.clip))
-        for name in ("clip", "default_reward"):
-            if getattr(self, name) not in (None, False) and self.scale is None:
-                raise ValueError(f"{name} needs rewards = [low, high]")
+        elif self.clip or self.default_reward is not None:
+            name = "clip" if self.clip else "default_reward"
+            raise ValueError(f"{name} needs rewards = [low, high]")
         if self.default_reward is not None and self.scale is not None:
             if self.default is not None:
                 raise ValueError("default_reward must be left out beside a default, got both")
@@ -199,6 +210,11 @@ class LearnerConfig:
         """Whether it is a learner of decisions, without states."""
         return getattr(self.problem, "states", 1) is None
 
+    @property
+    def kinds(self) -> Registry:
+        """The kinds of agents for the problem."""
+        return DECIDERS if self.decides else AGENTS
+
     def fresh(self) -> Agent:
         """A fresh agent, or the one of the file, that fits the problem and can be saved."""
         problem, key = self.problem, f"learner {self.name}: {'start' if self.start else 'agent'}"
@@ -211,7 +227,7 @@ class LearnerConfig:
                 )
         else:
             told: Any = problem if problem.states is None else Served(problem, self.information)
-            agent = make(key, self.agent, _registry(problem), told)
+            agent = make(key, self.agent, self.kinds, told)
             check_fresh(key, agent)
         if (agent.problem, agent.information) != (problem, self.information):
             raise ValueError(
@@ -267,11 +283,6 @@ class Served:
         raise ValueError(f"a service does not know {name}; give a number or another kind")
 
 
-def _registry(problem: Any) -> Registry:
-    """The kinds of agents for a problem."""
-    return DECIDERS if getattr(problem, "states", 1) is None else AGENTS
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """A server.
@@ -294,9 +305,17 @@ class Config:
     url: Text | None = None
     hosts: tuple[Text, ...] = ()
     tokens: tuple[Token, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: Any = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, kind in (("learners", LearnerConfig), ("tokens", Token)):
+            listed = getattr(self, name)
+            if not isinstance(listed, list | tuple):
+                raise ValueError(f"{name} must be a list, got {checks.show(listed)}")
+            taker = f"a {name.removesuffix('s')}"
+            made = [structured(f"{name}[{i}]", kind, taker, one) for i, one in enumerate(listed)]
+            checks.fix(self, name, tuple(made))
+        checks.fix(self, "limits", structured("limits", Limits, "limits", self.limits))
         check_types(self)
         if not self.learners:
             raise ValueError("learners must name at least one, [[learners]]")
@@ -304,15 +323,13 @@ class Config:
         if len(set(names)) != len(names):
             raise ValueError(f"learners must have different names, got {names}")
         if "://" in self.storage and not self.storage.startswith(POSTGRES):
-            scheme = self.storage.partition("://")[0]
             raise ValueError(
-                f"storage must be a directory or start with {' or '.join(POSTGRES)}, "
-                f"got one that starts with {checks.show(scheme + '://')}"
+                f"storage must be a directory or start with {' or '.join(POSTGRES)}, got one that "
+                f"starts with {checks.show(self.storage.partition('://')[0])}"
             )
         for token in self.tokens:
             for name in token.learners:
-                if name != EVERY:
-                    checks.choice(f"tokens: learners of {token.name!r}", name, names)
+                checks.choice(f"tokens: learners of {token.name!r}", name, [*names, EVERY])
         if not self.tokens and not self.loopback:
             raise ValueError(
                 f"tokens are required to listen on {self.host!r}; without any, host must be a "
@@ -367,79 +384,47 @@ def load(path: Path, *, tokens: bool = True) -> Config:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
-    if not tokens:
-        table = {k: v for k, v in table.items() if k not in ("tokens", "host")}
+    left_out = () if tokens else ("tokens", "host")
     try:
-        return from_table(table)
+        return from_table({key: table[key] for key in table if key not in left_out})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def from_table(given: Mapping[str, Any]) -> Config:
     """The configuration that a table describes. Every agent is made once, as a check."""
-    values = dict(given)
-    values["limits"] = structured("limits", Limits, "limits", values.get("limits", {}))
-    for name, read_one in (("learners", _learner), ("tokens", _token)):
-        items = values.get(name, [])
-        if not isinstance(items, list | tuple):
-            raise ValueError(f"{name} must be a list, got {checks.show(items)}")
-        values[name] = tuple(read_one(f"{name}[{i}]", item) for i, item in enumerate(items))
-    config = structured("", Config, "a server", values)
+    config = structured("", Config, "a server", given)
     for learner in config.learners:
         learner.fresh()
     return config
 
 
-def _token(key: str, given: object) -> Token:
-    return structured(key, Token, "a token", given)
-
-
-def _learner(key: str, given: object) -> LearnerConfig:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{key} must be a table, got {checks.show(given)}")
-    values = dict(given)
-    if "actions" in values or "features" in values:
-        values["problem"] = _choice(key, values)
-    elif "problem" in values:
-        values["problem"] = _problem(f"{key}.problem", values["problem"])
-    else:
-        raise ValueError(f"{key}.problem is required (or actions, for decisions)")
-    if "start" in values and "agent" in values:
-        raise ValueError(f"{key} must have an agent or a start, got both")
-    usual = "recommended" if values["problem"].states is not None else "linear_sampler"
-    values["agent"] = read(f"{key}.agent", values.get("agent", usual))
-    return structured(key, LearnerConfig, "a learner", values)
-
-
-def _choice(key: str, values: dict[str, Any]) -> Any:
-    """The problem of the actions and features of a learner, which are taken out of its table."""
-    if "problem" in values:
-        raise ValueError(
-            f"{key}.problem must be left out beside actions and features, which are the problem"
-        )
-    features, actions = values.pop("features", None), values.pop("actions", None)
-    if isinstance(features, Mapping):
-        features = structured(f"{key}.features", Features, "features", features)
-    return structured(key, Choice, "a learner", {"actions": actions, "features": features})
-
-
-def _problem(key: str, given: object) -> Any:
-    """A problem with states, or one from your own code, `kind = "module:function"`."""
+def _problem(given: Any, actions: Any, features: Any) -> Any:
+    """A problem with states, one of decisions, or one from your own code."""
+    if actions is not None or features is not None:
+        if given is not None:
+            raise ValueError("problem must be left out beside actions and features, which are it")
+        if isinstance(features, Mapping):
+            features = structured("features", Features, "features", features)
+        return Choice(actions, features)
+    if given is None:
+        raise ValueError("problem is required (or actions, for decisions)")
     if isinstance(given, Mapping) and "kind" in given:
-        part = read(key, given)
+        part = read("problem", given)
         if not part.own:
             raise ValueError(
-                f"{key}.kind must be code of your own, module:function, got "
+                "problem.kind must be code of your own, module:function, got "
                 f"{checks.show(part.kind)}; without a kind, a problem has states, actions and a "
                 "horizon"
             )
-        found = make(key, part, Registry({}))
-        for name in PROBLEM:
-            if not hasattr(found, name):
-                shown = checks.show(found)
-                raise ValueError(f"{key} must be a problem, got {shown} without {name}")
-        return found
-    made = structured(key, Problem, "a problem", given)
-    if made.horizon * made.states * made.actions > LARGEST_POLICY:
-        raise ValueError(f"{key}: states, actions and horizon must multiply to {LARGEST_POLICY}")
-    return made
+        given = make("problem", part, Registry({}))
+    elif isinstance(given, Mapping):
+        given = structured("problem", Problem, "a problem", given)
+        if given.horizon * given.states * given.actions > LARGEST_POLICY:
+            raise ValueError(
+                f"problem: states, actions and horizon must multiply to {LARGEST_POLICY}"
+            )
+    for name in PROBLEM:
+        if not hasattr(given, name):
+            raise ValueError(f"problem must be a problem, got {checks.show(given)} without {name}")
+    return given
