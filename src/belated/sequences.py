@@ -6,7 +6,7 @@ q fitted on the decisions before it,
     phi_k(a)   q(x_k, a) + 1[a_k = a] (r_k - q(x_k, a)) / p_k                     score of a line
     y_k        u_k (phi_k(a) - phi_k(b)),  u_k fixed before x_k is seen
     S, V, H    sum y_k,  sum y_k^2,  sum u_k
-    T, U, N    sum v_k phi_k(a),  sum v_k^2 (phi_k(a) - m)^2,  sum v_k            one line alone
+    diagonal   sum u_k phi_k(a),  sum u_k^2 (phi_k(a) - m)^2,  sum u_k            one line alone
 
 S - sum_k u_k E[phi_k(a) - phi_k(b)] is a martingale, whatever the allocation and whatever changes
 for all lines alike. The wealth of a bet against "a is no better than b" is
@@ -107,9 +107,8 @@ def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
 
 
 STATE = (
-    "decisions", "_bounded", "_floor", "_S", "_V", "_H", "_sure", "_T", "_U", "_N", "_gram",
-    "_target", "_coefficients", "_mean", "_total", "_square", "_played", "_moments", "_rho",
-    "_next",
+    "decisions", "_bounded", "_floor", "_S", "_V", "_H", "_sure", "_gram", "_target",
+    "_coefficients", "_mean", "_total", "_square", "_played", "_moments", "_rho", "_next",
 )  # fmt: skip
 """What a contest has seen, in the order of its state."""
 
@@ -160,7 +159,6 @@ class Contest:
         self._bounded = True  # whether something was known of all probabilities before x was seen
         self._floor = self.least or 0.0  # that of the newest decision
         self._S, self._V, self._H, self._sure = np.zeros((4, L, L))
-        self._T, self._U, self._N = np.zeros((3, L))  # sums of u phi, squares, and u, per line
         self._gram, self._target = np.zeros((A, d, d)), np.zeros((A, d))
         self._coefficients: Floats = np.zeros((A, d))
         self._mean, self._total = 0.0, 0.0
@@ -243,7 +241,11 @@ class Contest:
                 f"outcomes must be within range {self.range}, got {r.min():g} to {r.max():g}"
             )
         could = (p > 0.0).astype(float) if p.ndim == 2 else np.ones((n, A))
-        known = self._known(p, could, least)
+        known = None if self.least is None else self.least * could
+        if least is not None:
+            known = _shaped("least", least, (n, A))
+        elif p.ndim == 2 and not self._weighted:
+            known = p
         if known is None and self._bounded and self.decisions and not self._weighted:
             raise ValueError("probabilities must be (n, A) as before, got (n,)")
         if known is not None and (played < known[np.arange(n), a] * (1.0 - 1e-9)).any():
@@ -262,14 +264,6 @@ class Contest:
             proved &= self.exact | (self._enough[:, None] & self._enough)
             self._sure = np.maximum(self._sure, proved) * ~proved.T
 
-    def _known(self, p: Floats, could: Floats, least: object) -> Floats | None:
-        """What was known of the probabilities before the features were seen, (n, A); or None."""
-        if least is not None:
-            return _shaped("least", least, could.shape)
-        if p.ndim == 2 and not self._weighted:
-            return p
-        return None if self.least is None else self.least * could
-
     def _take(
         self, a: Ints, played: Floats, r: Floats, x: Floats, pi: Floats, least: Floats
     ) -> None:
@@ -283,15 +277,24 @@ class Contest:
         chosen = np.zeros((n, self.actions))
         chosen[each, a] = 1.0 / played
         phi = np.einsum("nla,na->nl", pi, q + chosen * residual[:, None])
-        weights = np.einsum("nla,na->nl", pi, chosen)
         if self.range is not None or self.decisions >= FIRST:  # else nothing is known of the scale
-            self._add(phi, r, *self._unit(a, least))
+            u = self._unit(a, least)
+            y, alone = u * (phi[:, :, None] - phi[:, None, :]), np.arange(self.lines)
+            seen, centre = (
+                (phi, np.clip(self._mean, *self._ends)) if self._weighted else (r[:, None], q)
+            )
+            y[:, alone, alone] = u[:, alone, alone] * seen
+            self._S += y.sum(axis=0)
+            y[:, alone, alone] = u[:, alone, alone] * (seen - centre)
+            self._V += (y * y).sum(axis=0)
+            self._H += u.sum(axis=0)
             self._moments += [(residual**2).sum(), (residual**4).sum()]
 
         self.decisions += n
         self._total += float(r.sum())
-        expected = np.divide(1.0, least, where=least > 0.0, out=np.zeros(least.shape))
-        squares = expected if self._bounded else weights**2
+        squares = np.divide(1.0, least, where=least > 0.0, out=np.zeros(least.shape))
+        if not self._bounded:
+            squares = np.einsum("nla,na->nl", pi, chosen) ** 2
         self._played += [(least > 0.0).sum(axis=0), squares.sum(axis=0)]
         for action in np.unique(a):
             mine = a == action
@@ -300,27 +303,16 @@ class Contest:
         if self.decisions == self._next:
             self._fit()
 
-    def _add(self, phi: Floats, r: Floats, u: Floats, alone: Floats) -> None:
-        """Add scores (n, L), with weights for pairs and for lines alone, to the sums."""
-        y = u * (phi[:, :, None] - phi[:, None, :])
-        self._S += y.sum(axis=0)
-        self._V += (y * y).sum(axis=0)
-        self._H += u.sum(axis=0)
-        seen = phi if self._weighted else r[:, None]
-        expected = self._mean + (0.0 if self._weighted else self._coefficients[:, 0])
-        self._T += (alone * seen).sum(axis=0)
-        self._U += ((alone * (seen - np.clip(expected, *self._ends))) ** 2).sum(axis=0)
-        self._N += alone.sum(axis=0)
-
-    def _unit(self, a: Ints, least: Floats) -> tuple[Floats, Floats]:
-        """The weights u: of each pair, (n, L, L), and of each line, (n, L)."""
-        pairs, alone = np.minimum(least[:, :, None], least[:, None, :]), least
+    def _unit(self, a: Ints, least: Floats) -> Floats:
+        """The weights u of each pair, and of each line alone on the diagonal, (n, L, L)."""
+        u = np.minimum(least[:, :, None], least[:, None, :])
         if not self._bounded or (self._weighted and not self.exact):
-            pairs = (pairs > 0.0) * 2.0 / (self._square[:, None] + self._square)
-            alone = (alone > 0.0) / self._square  # what could not be played is not compared
+            square = np.add.outer(self._square, self._square)
+            u = (u > 0.0) * 2.0 / square  # what could not be played is not compared
         if not self._weighted:
-            alone = (a[:, None] == np.arange(self.lines)).astype(float)
-        return pairs * self._scale, alone * self._scale
+            alone = np.arange(self.lines)
+            u[:, alone, alone] = a[:, None] == alone
+        return u * self._scale
 
     def _fit(self) -> None:
         """Fit the model on all decisions so far; the next ones use it."""
@@ -339,33 +331,26 @@ class Contest:
 
     def difference(self, line: int, other: int) -> Interval:
         """The value of a line less that of another, with both ends at the level."""
-        S, V, H = (float(sums[line, other]) for sums in (self._S, self._V, self._H))
-        low = 0.0 if self._sure[line, other] else self._ends[0] - self._ends[1]
-        high = 0.0 if self._sure[other, line] else self._ends[1] - self._ends[0]
-        return self._interval([line, other], S, V, H, self.lines, self.exact, (low, high))
+        width = self._ends[1] - self._ends[0]
+        low = 0.0 if self._sure[line, other] else -width
+        high = 0.0 if self._sure[other, line] else width
+        return self._interval(line, other, self.lines, self.exact, (low, high))
 
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""
-        T, U, N = float(self._T[line]), float(self._U[line]), float(self._N[line])
         exact = self.exact or (self.range is not None and not self._weighted)
-        return self._interval([line], T, U, N, 2 * self.lines, exact, self._ends)
+        return self._interval(line, line, 2 * self.lines, exact, self._ends)
 
     def _interval(
-        self,
-        about: list[int],
-        total: float,
-        spread: float,
-        weight: float,
-        split: int,
-        exact: bool,
-        ends: tuple[float, float],
+        self, line: int, other: int, split: int, exact: bool, ends: tuple[float, float]
     ) -> Interval:
-        """The interval of total / weight, as far as it lies between two ends."""
-        found = total / weight if weight > 0.0 else math.nan
-        begun = self._rho > 0.0 and (exact or self._enough[about].all())
-        if not (begun and weight > 0.0):
+        """The interval of S / H, as far as it lies between two ends."""
+        S, V, H = (sums.item(line, other) for sums in (self._S, self._V, self._H))
+        found = S / H if H > 0.0 else math.nan
+        begun = self._rho > 0.0 and (exact or self._enough[[line, other]].all())
+        if not (begun and H > 0.0):
             return Interval(found, *ends, exact)
-        error = radius(spread, self._rho, (1.0 - self.level) / split, exact=exact) / weight
+        error = radius(V, self._rho, (1.0 - self.level) / split, exact=exact) / H
         return Interval(found, max(found - error, ends[0]), min(found + error, ends[1]), exact)
 
     def winner(self, among: Sequence[int] | None = None) -> int | None:
@@ -379,12 +364,12 @@ class Contest:
     def behind(self, line: int, among: list[int], level: float) -> float:
         """The most that a line is behind the best of these, at one look; at least 0.
 
-        It trusts no model: the normal limit, with the level split over the others.
+        It trusts no model: the normal limit, with the level split over these.
         """
         from scipy.special import ndtri  # noqa: PLC0415 - slow to import
 
-        others = [b for b in among if self._H[b, line] > 0.0]
-        z = ndtri(1.0 - (1.0 - level) / max(len(others), 1))
+        others = [b for b in among if b != line and self._H[b, line] > 0.0]
+        z = ndtri(1.0 - (1.0 - level) / (len(others) + 1))
         S, V, H = (sums[others, line] for sums in (self._S, self._V, self._H))
         return float(((S + z * np.sqrt(V)) / H).max(initial=0.0))
 

@@ -71,7 +71,7 @@ def columns(seed, n, rates, shares, delays=0):
 
 
 def test_sums_are_those_of_a_loop():
-    """phi, y, S, V and H decision by decision, with features and without."""
+    """phi, y, S, V and H decision by decision, with features and without; lines alone, too."""
     rng = np.random.default_rng(4)
     n, A = 260, 3
     actions, p, outcomes = columns(4, n, [0.3, 0.5, 0.2], [0.5, 0.3, 0.2])
@@ -104,7 +104,14 @@ def test_sums_are_those_of_a_loop():
                     u = 0.2 if width else min(p[k, a], p[k, b])
                     y = u * (phi[a] - phi[b])
                     assert abs(y) <= 1.0 + 1e-12
-                    S[a, b], V[a, b], H[a, b] = S[a, b] + y, V[a, b] + y * y, H[a, b] + u
+                    centred = y
+                    if a == b and width:
+                        centre = outcomes[:fitted].mean() if fitted else 0.0
+                        y, centred = u * phi[a], u * (phi[a] - centre)
+                    elif a == b:
+                        u = float(a == actions[k])
+                        y, centred = u * outcomes[k], u * (outcomes[k] - q[a])
+                    S[a, b], V[a, b], H[a, b] = S[a, b] + y, V[a, b] + centred**2, H[a, b] + u
         for found, expected in ((contest._S, S), (contest._V, V), (contest._H, H)):
             np.testing.assert_allclose(found, expected, atol=1e-9)
         found = contest.difference(1, 2)
