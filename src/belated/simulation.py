@@ -12,7 +12,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import PATHS, Agent, Episode, altered, check_is_agent, nested
+from belated.core.contract import PATHS, Agent, Decision, Episode, altered, check_is_agent, nested
 from belated.core.delays import (
     NEVER,
     DelayLine,
@@ -38,8 +38,11 @@ from belated.tabular.policies import checked
 from belated.tabular.records import Costs, StepCost, Trajectory, suffered
 from belated.tabular.world import MDP, World
 
-Play = Callable[[Episode], tuple[Trajectory, Costs]]
-"""A function that plays an episode and returns its path and the costs that the agent may see."""
+Play = Callable[[Any], tuple[Any, ...]]
+"""A function that plays an episode and returns its path, if it has one, and its outcome.
+
+The outcome is the costs that the agent may see, or the reward of a decision.
+"""
 
 Progress = Callable[[range], Iterable[int]]
 
@@ -243,44 +246,47 @@ def _chances(seed: int) -> tuple[np.random.Generator, int, np.random.Generator]:
 
 
 def drive(
-    agent: Agent, play: Play, delays: Ints, *, paths: str, progress: Progress | None = None
+    agent: Agent,
+    play: Play,
+    delays: Ints,
+    *,
+    paths: str,
+    progress: Progress | None = None,
+    begin: Callable[[int], Any] | None = None,
 ) -> None:
     """Run the feedback loop: begin an episode, play it, and pass the agent the records due.
 
     Args:
         agent: a fresh agent; it must number its episodes 0, 1, 2, ...
-        play: plays an episode and returns its path and its costs.
+        play: plays an episode and returns its path, if any, and its costs.
         delays: the delays (K,) of the feedback; or (K, H), if the cost of every step arrives
             separately. An `Inbox` then assembles the costs; one is added if the agent has none.
-            Under full information the cost function arrives with its last step.
+            Under full information the cost function arrives with its last step. They are read
+            after the episode was played.
         paths: "late" or "at once"; see `simulate`.
         progress: wraps the range of episodes.
+        begin: begins an episode, in place of `agent.begin_episode`.
     """
     pieces = delays.ndim == 2 and agent.information == "bandit"
     if pieces and not any(isinstance(one, Inbox) for one in nested(agent)):
         agent = Inbox(agent)
     line: DelayLine[Any] = DelayLine()
     for k in (progress or iter)(range(len(delays))):
-        episode = agent.begin_episode()
-        _check_number("episode", episode.number, k)
-        path, costs = play(episode)
-        now: list[Any] = [path] if paths == "at once" else []
-        late = [] if now else [path]
+        episode = agent.begin_episode() if begin is None else begin(k)
+        if episode.number != k:
+            raise ValueError(
+                "agent must be fresh and number its episodes 0, 1, 2, ..., got "
+                f"{checks.show(episode.number)} for episode {k}"
+            )
+        *done, outcome = play(episode)
+        now, late = (done, []) if paths == "at once" else ([], done)
         if pieces:
-            for h, cost in enumerate(costs.values.tolist()):
+            for h, cost in enumerate(outcome.values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
             line.push(late, int(of_paths(delays[k : k + 1])[0]))
         else:
-            line.push([*late, costs], int(delays[k].max()))
+            line.push([*late, outcome], int(delays[k].max()))
         agent.observe(now + line.release(k))
-
-
-def _check_number(what: str, number: object, k: int) -> None:
-    if number != k:
-        raise ValueError(
-            f"agent must be fresh and number its {what}s 0, 1, 2, ..., got "
-            f"{checks.show(number)} for {what} {k}"
-        )
 
 
 def simulate(
@@ -343,23 +349,21 @@ def simulate(
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    policy = np.zeros(0)  # the policy evaluated last
+    policy, value = np.zeros(0), 0.0  # those of the last episode
     cost: Floats | None = None
-    shown: Costs | None = None  # the whole cost function, if the agent sees it
+    shown: Costs  # the whole cost function, if the agent sees it
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
-        nonlocal policy, cost, shown
+        nonlocal policy, value, cost, shown
         k = episode.number
-        before = cost
         same = episode.plays(policy)
         if not same:
             policy = checked("policy", episode.played, mdp.problem.shape)
         path = mdp.sample(policy, rng, k)
-        cost = costs_at(k)
-        if same and cost is before:
-            values[0, k] = values[0, k - 1]
-        else:
-            values[0, k] = planning.start_value(mdp.transitions.rows, cost, policy, start)
+        before, cost = cost, costs_at(k)
+        if not (same and cost is before):
+            value = planning.start_value(mdp.transitions.rows, cost, policy, start)
+        values[0, k] = value
         if noisy:
             mean = frozen(means_at(k))
             values[1, k] = planning.start_value(mdp.transitions.rows, mean, policy, start)
@@ -370,7 +374,7 @@ def simulate(
             drawn[k] = delays.after(played, delays_rng)  # type: ignore[union-attr]
         if agent.information != "full":
             return path, Costs(k, met)
-        if shown is None or cost is not before:
+        if cost is not before:
             shown = Costs(k, cost)
         return path, altered(shown, episode=k)
 
@@ -398,10 +402,9 @@ def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str,
     for k in range(1, episodes):
         total += at(k)
     best, _ = best_policy(mdp, total)
-    measures = []
-    for policy in (best, np.full(best.shape, 1.0 / best.shape[2])):
-        reach = occupancy(mdp, policy)
-        measures.append(reach if len(total) > 1 else reach.sum(axis=0, keepdims=True))
+    measures = [occupancy(mdp, one) for one in (best, np.full(best.shape, 1.0 / best.shape[2]))]
+    if len(total) == 1:  # the costs do not depend on the step
+        measures = [measure.sum(axis=0, keepdims=True) for measure in measures]
     fixed = _for_each(at, episodes, lambda costs: [float(np.vdot(m, costs)) for m in measures])
     return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}
 
@@ -424,24 +427,31 @@ def _decided(
     visits_rng, _, rng = _chances(seed)
     visits = world.visits(episodes, visits_rng)
     given = of_episodes(drawn_delays(delays, episodes, rng, 1))
-    line: DelayLine[Reward] = DelayLine()
-    values, realised = np.zeros(episodes), np.zeros(episodes)
+    values, realised = np.zeros((2, episodes))
     drawn = np.full(episodes, NEVER, dtype=np.int64)
-    for k in (progress or iter)(range(episodes)):
-        decision = agent.decide(visits.at(k))
-        _check_number("decision", decision.number, k)
-        brings = float(visits.outcomes[k, decision.action])
+
+    def play(decision: Decision) -> tuple[Reward]:
+        k, action = decision.number, decision.action
+        brings = float(visits.outcomes[k, action])
         values[k] = -float(np.dot(decision.probabilities, visits.means[k]))
         realised[k] = -brings
-        if world.silence is None or brings != world.silence:
-            drawn[k] = given[k]
-            if not is_oblivious(delays):
-                played = PlayedEpisode(k, np.array([decision.action]), np.array([brings]))
-                drawn[k] = delays.after(played, rng)
-            elif delays is None and visits.delays is not None:
-                drawn[k] = visits.delays[k, decision.action]
-            line.push([Reward(k, brings)], int(drawn[k]))
-        agent.observe(line.release(k))
+        if brings == world.silence:
+            return (Reward(k, brings),)
+        drawn[k] = given[k]
+        if not is_oblivious(delays):
+            drawn[k] = delays.after(PlayedEpisode(k, np.array([action]), np.array([brings])), rng)
+        elif delays is None and visits.delays is not None:
+            drawn[k] = visits.delays[k, action]
+        return (Reward(k, brings),)
+
+    drive(
+        agent,
+        play,
+        drawn,
+        paths="late",
+        progress=progress,
+        begin=lambda k: agent.decide(visits.at(k)),
+    )
     return Run(
         values,
         realised,
