@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
@@ -30,6 +30,7 @@ app = App(
     help_epilogue="Start here: belated run paper-grid --seeds 3.",
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
+    default_parameter=Parameter(negative=()),  # no --no-x and no --empty-x
 )
 for command in COMMANDS:
     app.command(command, group="The learner service")
@@ -46,9 +47,8 @@ def _say(text: object, style: str = "", *, error: bool = False) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; wrong input gets one line."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{' '.join(str(error).split())} (see belated --help)")
     except ValueError as error:
@@ -77,7 +77,7 @@ def _complain(message: str) -> int:
     return 2
 
 
-@app.command(name="list")
+@app.command
 def list_() -> None:
     """List the experiments that can be run by name."""
     _say(f"{'name':<20}{'runs':>6}  what it is")
@@ -98,11 +98,11 @@ def run(
     seeds: Whole | None = None,
     episodes: Whole | None = None,
     first_seed: Whole | None = None,
-    case: Annotated[list[str] | None, Parameter(negative="")] = None,
+    case: list[str] | None = None,
     jobs: Whole | None = None,
     engine: str = "local",
-    out_dir: Annotated[Path | None, Parameter(name="--out")] = None,
-    only: Annotated[list[str] | None, Parameter(negative="")] = None,
+    out: Path | None = None,
+    only: list[str] | None = None,
 ) -> int:
     """Run an experiment, or continue one that was stopped.
 
@@ -116,7 +116,7 @@ def run(
         engine: local (processes on this machine), ray (the cluster at RAY_ADDRESS, else one
             that is started here), dask (the one at DASK_SCHEDULER_ADDRESS), or here (this
             process, one run after the other).
-        out_dir: Directory for the results; out/NAME by default.
+        out: Directory for the results; out/NAME by default.
         only: An agent to run now, leaving the others for another time; may be given again.
     """
     found, source = _find(experiment)
@@ -127,7 +127,7 @@ def run(
     elif not source and changes:
         changes["about"] = ""  # it may be a conclusion from other seeds
     chosen = _changed(found, changes, case)
-    directory = out_dir or Path("out") / _lab("sweep").slug(chosen.name)
+    directory = out or Path("out") / _lab("sweep").slug(chosen.name)
     if jobs is None:
         jobs = 1 if engine == "here" else import_module("joblib").cpu_count()
     before, done, failed = _lab("run").execute(
@@ -160,17 +160,17 @@ def run(
     return 1 if failed else 0
 
 
-@app.command(name="plot")
+@app.command
 def plot_(
     directory: Path,
     /,
     *,
     width: str | None = None,
-    no_title: Annotated[bool, Parameter(negative=())] = False,
+    no_title: bool = False,
     block: Whole | None = None,
     on: str = "means",
     regret: str | None = None,
-    form: Annotated[str, Parameter(name="--format")] = "png,svg",
+    format: str = "png,svg",
 ) -> None:
     """Draw the figures of a directory of results again.
 
@@ -181,16 +181,16 @@ def plot_(
         block: Curves over time show means of so many episodes.
         on: Costs: means (over their noise), or drawn (as they were).
         regret: hindsight, means, dynamic or 'so far', see docs/sweeps.md.
-        form: png, svg or pdf, or several: png,svg,pdf.
+        format: png, svg or pdf, or several: png,svg,pdf.
     """
     plot = _lab("plot")
-    forms = [checks.choice("--format", one.strip(), plot.FORMS) for one in form.split(",")]
+    forms = [checks.choice("--format", one.strip(), plot.FORMS) for one in format.split(",")]
     look = plot.Look(width, not no_title, block, on, regret)
     for path in plot.save(directory, plot.draw(_results(directory), look), forms):
         _say(path)
 
 
-@app.command(name="report")
+@app.command
 def report_(directory: Path, /) -> None:
     """Write report.html, one self-contained file, for a directory of results.
 
@@ -200,13 +200,13 @@ def report_(directory: Path, /) -> None:
     _say(_results(directory).report())
 
 
-@app.command(name="table")
+@app.command
 def table_(
     directory: Path,
     /,
     *,
     which: str | None = None,
-    form: Annotated[str, Parameter(name="--format")] = "markdown",
+    format: str = "markdown",
     baseline: str | None = None,
     on: str = "means",
     regret: str | None = None,
@@ -216,19 +216,19 @@ def table_(
     Args:
         directory: Where `belated run` put the results.
         which: results (what `belated run` prints, the default), costs, differences or selected.
-        form: markdown, latex (with the rules of booktabs) or csv (numbers in full).
+        format: markdown, latex (with the rules of booktabs) or csv (numbers in full).
         baseline: Differences of all agents from this one, instead of all pairs.
         on: Costs: means (over their noise), or drawn (as they were).
         regret: hindsight, means, dynamic (against the best policy of every episode) or 'so far'
             (against the best fixed policy of the episodes up to each).
     """
     forms = _lab("tables").FORMS
-    checks.choice("--format", form, forms)
+    checks.choice("--format", format, forms)
     found = _results(directory).table(which, baseline=baseline, on=on, regret=regret)
-    sys.stdout.write(forms[form](found))
+    sys.stdout.write(forms[format](found))
 
 
-@app.command(name="kinds")
+@app.command
 def kinds_(name: str | None = None, /) -> None:
     """List the kinds that an experiment can name, with parameters and defaults.
 
