@@ -9,10 +9,10 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.core.contract import FeedbackError, Key
+from belated.core.contract import Key
 from belated.core.tree import Configured, call
 from belated.linear.features import LARGEST, Features, distinct, noted, unscaled
-from belated.linear.reward import EVENT, Reward, read
+from belated.linear.reward import EVENT, Reward, check, read
 from belated.linear.trial import Trial
 
 MOST_FEATURES = 2**16
@@ -170,8 +170,7 @@ class Choice(Configured):
 
     def check(self, record: object, information: object = None) -> None:
         """Check that the record is an outcome of a decision."""
-        if not isinstance(record, Reward):
-            raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
+        check(record)
 
     def check_observation(self, observation: object, among: object = None) -> None:
         """Check that a decision is possible with these features, among these actions."""

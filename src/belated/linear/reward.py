@@ -76,6 +76,12 @@ class Reward:
         return {name: value for name, value in told.items() if value is not None}
 
 
+def check(record: object) -> None:
+    """Check that a record is a reward."""
+    if not isinstance(record, Reward):
+        raise FeedbackError(f"records must be Reward, got {checks.show(record)}")
+
+
 def read(value: object) -> Reward:
     """The reward from the value that `to_json` returned."""
     if not isinstance(value, dict) or not (

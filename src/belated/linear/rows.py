@@ -13,10 +13,10 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, Indices, Ints
 from belated.core.contract import FeedbackError
-from belated.core.episodes import newest
+from belated.core.episodes import in_a_list, newest
 from belated.core.tree import Count, Entries, Learned
 from belated.linear.features import LARGEST
-from belated.linear.reward import EVENT, LARGEST as LARGEST_REWARD, Reward
+from belated.linear.reward import EVENT, LARGEST as LARGEST_REWARD, Reward, check
 
 LATEST = 1e100
 """The largest time that a caller may say."""
@@ -163,7 +163,8 @@ class Rows(Learned):
         facts: dict[int, dict[str, float]] = {}
         arrived: dict[int, float] = {}
         late = 0
-        for record in records:
+        for record in in_a_list(records):
+            check(record)
             number, why = record.episode, ""
             if number >= self.begun:
                 why = f"episode must be one that was begun ({newest(self.begun)})"

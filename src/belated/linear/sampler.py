@@ -24,7 +24,6 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Deciding, Decision, Episode, FeedbackError, Information, Notes
-from belated.core.episodes import in_a_list
 from belated.core.tree import Count, Entries
 from belated.linear import fit, life
 from belated.linear.chance import uniform
@@ -269,10 +268,7 @@ class LinearSampler(Model, Deciding):
         time = log.checked(now)
         if self._acting:
             self._read_notes()
-        rewards = in_a_list(records)
-        for record in rewards:
-            self.problem.check(record)
-        facts, arrived, late = log.news(rewards)
+        facts, arrived, late = log.news(records)
         final = log.heard - self._terms[0] if self._terms else -math.inf
         if any(final >= log.time[k - log.base] >= self._followed[0] for k in arrived):
             self._follow()  # so that what comes after the window changes no sequence

@@ -25,6 +25,7 @@ from belated.core import checks, saving
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Agent, Deciding, Decision, check_is_agent
 from belated.linear.choice import Choice
+from belated.linear.reward import EVENT, Reward
 from belated.service.config import LearnerConfig
 from belated.service.tables import StorageError, Tables
 
@@ -52,8 +53,6 @@ WHOLE = "outcome"
 """The fact of a whole outcome, made from the reported ones, or from the default in their place."""
 DEFAULT = "default"
 """The status of an outcome that was learned in place of a report."""
-NO_EVENT = "event"
-"""The fact of a reward without an event; those of named events begin with "="."""
 WINDOW = 5_000
 """The number of requests whose rows are read at once."""
 OUTCOMES = "number, fact, value, text, body, at, happened, status"
@@ -156,9 +155,8 @@ class AgentRunner:
         if row.body is not None:
             made = problem.read(json.loads(row.body))
         elif isinstance(problem, Choice):
-            told = {"episode": row.number, "reward": row.value}
-            event = {} if row.fact == NO_EVENT else {"event": row.fact[1:]}
-            made = problem.read({**told, **event, **({"at": row.at} if self._dated else {})})
+            event = None if row.fact == EVENT else row.fact[1:]
+            made = Reward(row.number, row.value or 0.0, event, row.at if self._dated else None)
         else:
             return None
         return made.dated(row.at) if self._dated and row.status != DEFAULT else made

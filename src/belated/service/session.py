@@ -23,11 +23,10 @@ from belated.core import saving
 from belated.core.arrays import Floats
 from belated.core.contract import Episode
 from belated.core.episodes import compare
-from belated.linear.reward import Reward
+from belated.linear.reward import EVENT, Reward
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import (
     DEFAULT,
-    NO_EVENT,
     OUTCOMES,
     WHOLE,
     AgentRunner,
@@ -805,7 +804,7 @@ def _decisions(steps: Iterable[tuple[int, tuple[Any, Any]]]) -> dict[str, int]:
 
 def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
     """Facts with events as the client named them."""
-    names = {NO_EVENT: "the reward", "end": "the last state"}
+    names = {EVENT: "the reward", "end": "the last state"}
     return {
         f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): (
             int(value) if key == "end" else value

@@ -17,7 +17,7 @@ whether the deadline was met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
 from belated.core.contract import Scale
-from belated.linear.reward import LARGEST
+from belated.linear.choice import Choice
+from belated.linear.reward import LARGEST, Reward
 from belated.tabular.records import read
 
 BESIDE = {
@@ -219,18 +220,25 @@ def parse(
         rewards: the scale of rewards in records that state no range.
         information: what costs say, "bandit" or "full".
     """
-    name, decides = "record", problem is not None and problem.states is None
+    if isinstance(problem, Choice):
+        return _reward(given, episode)
+    name = "record"
     try:
-        name = _named(given, decides, rewards)
-        told = _told(name, given, rewards, in_any_unit=decides and rewards is None)
-        if name == "end" and not decides:
-            last = LARGEST_WHOLE if problem is None else problem.states - 1
-            return End(episode, checks.integer("end", told["end"], 0, last))
-        if "cost" in told:
-            step = given.get("step", 0 if problem is not None and problem.horizon == 1 else None)
-            told["step"] = _field("step", step, checks.integer, 0, LARGEST_WHOLE)
-        made = (read if problem is None else problem.read)({"episode": episode, **told})
-        name = "step" if isinstance(made.part, int) else name
+        if problem is not None and problem.states is None:
+            own = given.keys() - {"key", "time"}
+            made = problem.read({**{word: given[word] for word in own}, "episode": episode})
+        else:
+            name = _named(given)
+            told = _told(name, given, rewards)
+            if name == "end":
+                last = LARGEST_WHOLE if problem is None else problem.states - 1
+                return End(episode, checks.integer("end", told["end"], 0, last))
+            if "cost" in told:
+                only = 0 if problem is not None and problem.horizon == 1 else None
+                step = _field("step", given.get("step", only), checks.integer, 0, LARGEST_WHOLE)
+                told["step"] = step
+            made = (read if problem is None else problem.read)({"episode": episode, **told})
+            name = "step" if isinstance(made.part, int) else name
         if problem is not None:
             problem.check(made, information)
         return made
@@ -238,30 +246,34 @@ def parse(
         raise Refusal(str(error), name) from None
 
 
-def _named(given: Mapping[str, Any], decides: bool, rewards: Scale | None) -> str:
-    """The name of the value of a record; "record" for one that only the problem can read."""
-    told = [name for name in BESIDE if name in given]
-    if not told and decides:
-        return "record"
-    if len(told) != 1:
-        why = f"a record must have exactly one of {', '.join(BESIDE)}, got {told or 'none'}"
-        raise Refusal(why, told[1] if told else "record")
-    event = {"event"} if told == ["reward"] and rewards is None else set()
-    for unknown in sorted(given.keys() - {"key", "episode", told[0], *BESIDE[told[0]]} - event):
-        raise Refusal(f"unknown key {checks.show(unknown)} beside {told[0]}", unknown[:80])
-    return told[0]
+def _reward(given: Mapping[str, Any], episode: int) -> Reward:
+    """The record of a learner of decisions."""
+    if "reward" not in given:
+        raise Refusal(f"a record must have a reward, got {checks.show(given)}", "record")
+    _check_words(given, "reward", ("event", "time"))
+    value = _field("reward", given["reward"], checks.real, -LARGEST, LARGEST)
+    return Reward(episode, value, _field("event", given.get("event"), _event))
 
 
-def _told(
-    name: str, given: Mapping[str, Any], rewards: Scale | None, *, in_any_unit: bool
-) -> dict[str, Any]:
-    """The value of a record as the problem reads it: rewards of a known range become costs."""
-    if name == "record":
-        return {word: given[word] for word in given if word not in ("key", "episode", "time")}
+def _check_words(given: Mapping[str, Any], name: str, beside: Iterable[str]) -> None:
+    """Raise `Refusal` for a field that must not stand beside a value."""
+    for unknown in sorted(given.keys() - {"key", "episode", name, *beside}):
+        raise Refusal(f"unknown key {checks.show(unknown)} beside {name}", unknown[:80])
+
+
+def _named(given: Mapping[str, Any]) -> str:
+    """The name of the value of a record."""
+    found = [name for name in BESIDE if name in given]
+    if len(found) != 1:
+        why = f"a record must have exactly one of {', '.join(BESIDE)}, got {found or 'none'}"
+        raise Refusal(why, found[1] if found else "record")
+    _check_words(given, found[0], BESIDE[found[0]])
+    return found[0]
+
+
+def _told(name: str, given: Mapping[str, Any], rewards: Scale | None) -> dict[str, Any]:
+    """The value of a record as a problem with states reads it: rewards become costs."""
     value = given[name]
-    if name == "reward" and in_any_unit and "range" not in given:
-        event = _field("event", given.get("event"), _event)
-        return {name: checks.real(name, value, -LARGEST, LARGEST), "event": event}
     if name in ("reward", "rewards"):
         return {name.replace("reward", "cost"): _costs(name, given, rewards)}
     if name == "path" and isinstance(value, Mapping):
