@@ -27,7 +27,7 @@ from belated.lab import (
     toml,
 )
 from belated.lab.spec import Case, Experiment, Learner
-from belated.lab.statistics import Interval, Line, Scores
+from belated.lab.statistics import Interval, Line
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "suite.md"
@@ -186,7 +186,9 @@ def test_an_agent_of_some_cases_has_its_own_mean():
     experiment = dataclasses.replace(TINY, agents=(TINY.agents[0], some))
     lines = [line(case.name, "learns", 0.1) for case in TINY.cases]
     lines += [line("full", "lazy", 0.5), line("blocks", "lazy", 1.0)]
-    assert np.isnan(statistics.score_table(experiment, lines).mean[1])
+    name, learns, lazy = tables.scores(experiment, lines, "").rows[-1]
+    assert (name, learns) == ("mean", 0.1)
+    assert np.isnan(lazy)
     results = Results(".", experiment)
     results._lines["means", None, False] = lines
     _, labels = results.figure("profile").axes[0].get_legend_handles_labels()
@@ -194,8 +196,8 @@ def test_an_agent_of_some_cases_has_its_own_mean():
 
 
 def test_profile_numbers():
-    scores = Scores(("a", "b", "c", "d"), ("x",), np.array([[-0.5], [0.1], [0.1], [2.0]]))
-    share, low, high = scores.profile(0, np.array([-1.0, -0.5, 0.0, 0.1, 1.0, 2.0]))
+    scores, at = np.array([-0.5, 0.1, 0.1, 2.0]), np.array([-1.0, -0.5, 0.0, 0.1, 1.0, 2.0])
+    share, low, high = statistics.profile(scores, at)
     assert share.tolist() == [0.0, 0.25, 0.25, 0.75, 0.75, 1.0]
     assert low[0] == high[0] == 0.0
     assert low[-1] == high[-1] == 1.0

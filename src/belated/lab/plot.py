@@ -36,14 +36,13 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from belated.lab.sweep import shown
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.lab import statistics, store
 from belated.lab import sweep as sweeps
 from belated.lab.results import Results
 from belated.lab.spec import SCORE
-from belated.lab.statistics import Curves, Interval, Series
+from belated.lab.statistics import Curves, Series
 from belated.lab.tables import number, text
 
 COLOURS = (
@@ -485,7 +484,7 @@ def _swept(axes: Axes, result: Results, path: str, look: Look) -> str:
     chosen = look.chosen(names)
     values = dict(experiment.sweep)[path]
     if not _numeric(values):
-        texts = [literal(textwrap.shorten(shown(v), 20, placeholder="…")) for v in values]
+        texts = [literal(textwrap.shorten(sweeps.shown(v), 20, placeholder="…")) for v in values]
         axes.set_xticks(range(len(values)), texts)
     elif min(values) > 0 and max(values) >= 10 * min(values):
         _logarithmic(axes, "x")
@@ -510,26 +509,20 @@ def over(result: Results, path: str, look: Look = DEFAULT) -> dict[str, Series]:
     values = dict(experiment.sweep)[path]
     places = dict(zip(values, values if _numeric(values) else range(len(values)), strict=True))
     chosen = {(lines[0].case, lines[0].agent) for lines in result.choices.values()}
-    found: dict[str, dict[float, tuple[Interval, bool]]] = {}
-    levels = set()
-    for line in result.lines_on(look.on, look.regret, swept=True):
-        at = experiment.at(line.case, line.agent)
-        elsewhere = line.agent != experiment.base(line.agent) and path not in at
+    found = {}
+    lines = result.lines_on(look.on, look.regret, swept=True)
+    for name, curve in sweeps.curves(experiment, lines, path).items():
+        first = next(iter(curve.values()))
+        level = path not in experiment.at(first.case, first.agent)
+        elsewhere = level and first.agent != experiment.base(first.agent)
         if elsewhere and path.startswith(f"{sweeps.AGENTS}."):
             continue
-        name = sweeps.series(experiment, line.case, line.agent, path)
-        picked = (line.case, line.agent) in chosen
-        if path not in at:
-            levels.add(name)
-        for value in [at[path]] if path in at else values:
-            found.setdefault(name, {})[float(places[value])] = (line.regret, picked)
-    series = {}
-    for name, curve in found.items():
-        x = sorted(curve)
-        ringed = tuple(i for i, place in enumerate(x) if curve[place][1])
-        regret = tuple(curve[place][0] for place in x)
-        series[name] = Series(np.array(x), regret, chosen=ringed, level=name in levels)
-    return series
+        at = sorted(curve, key=places.__getitem__)
+        ringed = [i for i, v in enumerate(at) if (curve[v].case, curve[v].agent) in chosen]
+        x = np.array([float(places[value]) for value in at])
+        regret = tuple(curve[value].regret for value in at)
+        found[name] = Series(x, regret, chosen=tuple(ringed), level=level)
+    return found
 
 
 def _numeric(values: Sequence[Any]) -> bool:
@@ -539,18 +532,19 @@ def _numeric(values: Sequence[Any]) -> bool:
 def _profile(axes: Axes, result: Results, look: Look) -> str:
     """For every agent the share of cases with at most a score."""
     names = result.agents
-    table = statistics.score_table(result.experiment, result.lines_on(look.on, look.regret))
+    lines = result.lines_on(look.on, look.regret)
+    cases, scores = statistics.score_table(result.experiment, lines)
     shown = [i for i, name in enumerate(names) if name in look.chosen(names)]
-    means = {i: table.scores[:, i][~np.isnan(table.scores[:, i])] for i in shown}
+    means = {i: scores[:, i][~np.isnan(scores[:, i])] for i in shown}
     order = sorted((i for i in shown if len(means[i])), key=lambda i: float(means[i].mean()))
-    left = -0.1 if np.nanmin(table.scores, initial=0.0) >= -0.1 else SCORES[0]
+    left = -0.1 if np.nanmin(scores, initial=0.0) >= -0.1 else SCORES[0]
     at = np.linspace(left, SCORES[1], 400)
     for rank, i in enumerate(order):
         style = _look(names, names[i])
-        share, low, high = table.profile(i, at)
+        share, low, high = statistics.profile(means[i], at)
         if rank < BANDS:
             axes.fill_between(at, low, high, color=style["color"], alpha=0.15, linewidth=0)
-        of = f" of {len(means[i])}" if len(means[i]) < len(table.cases) else ""
+        of = f" of {len(means[i])}" if len(means[i]) < len(cases) else ""
         label = f"{look.named(names[i])} ({number(float(means[i].mean()))}{of})"
         axes.plot(at, share, **style, label=label, zorder=3 - rank / len(order))
     for score, what in ((0.0, "best fixed policy"), (1.0, "uniform play")):
@@ -558,7 +552,7 @@ def _profile(axes: Axes, result: Results, look: Look) -> str:
         axes.text(score, 1.01, what, ha="center", va="bottom", color="0.35", fontsize=8)
     axes.set(xlim=(left, SCORES[1]), ylim=(0, 1), xlabel="score", ylabel="share of cases")
     return (
-        f"Performance profile over {len(table.cases)} cases: the share of cases in which an agent "
+        f"Performance profile over {len(cases)} cases: the share of cases in which an agent "
         "has at most a score (mean over seeds); higher is better. In brackets: the mean score, "
         "and how many cases it is of if not of all. "
         "Dotted: the best fixed policy (0) and uniform play (1). Bands: 95 % bootstrap over "

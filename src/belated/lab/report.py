@@ -9,7 +9,6 @@ from pathlib import Path
 
 from belated import config as kinds
 from belated.config.part import Part, Registry, inside_of, with_defaults
-from belated.lab.sweep import shown
 from belated.lab import statistics, store, sweep, toml
 from belated.lab.plot import Drawing
 from belated.lab.results import Results
@@ -150,7 +149,7 @@ def told(experiment: Experiment) -> Table:
     for learner in experiment.learners:
         cases = experiment.cases_of(learner.name)
         sees = dict.fromkeys(experiment.information_of(learner, case) for case in cases)
-        given = shown(_complete(learner.agent, kinds.AGENTS))
+        given = sweep.shown(_complete(learner.agent, kinds.AGENTS))
         rows.append((learner.name, given, " or ".join(sees), experiment.paths_of(learner)))
     return Table("", ("agent", "parameters", "information", "paths"), tuple(rows), 4)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from belated.lab.sweep import shown
 from belated.core import checks
 from belated.lab import statistics, store, sweep, tables
 from belated.lab.spec import SCORE, Experiment
@@ -52,7 +51,7 @@ class Results:
             plain = all(isinstance(value, int | float | str) for value in values)
             runs = rows.select("case", "agent").unique(maintain_order=True)
             at = [self.experiment.at(*run).get(path) for run in runs.rows()]
-            column = [value if plain or value is None else shown(value) for value in at]
+            column = [value if plain or value is None else sweep.shown(value) for value in at]
             found = runs.with_columns(
                 pl.Series(path if name in rows.columns else name, column, strict=False)
             )

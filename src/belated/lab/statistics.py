@@ -217,45 +217,22 @@ def _scored(scores: Floats) -> Interval:
     return interval(defined) if len(defined) else UNDEFINED
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scores:
-    """Mean scores over seeds, by case and agent; NaN where nothing is finished or defined."""
+def score_table(experiment: Experiment, lines: Sequence[Line]) -> tuple[list[str], Floats]:
+    """The cases that have any scores, in the order of the experiment, and their mean scores.
 
-    cases: tuple[str, ...]
-    agents: tuple[str, ...]
-    scores: Floats  # (cases, agents)
-
-    @property
-    def worst(self) -> Floats:
-        """(agents,) the largest score of every agent that has finished all cases."""
-        return self._over_cases(np.max)
-
-    @property
-    def mean(self) -> Floats:
-        """(agents,) the mean over cases of every agent that has finished all of them."""
-        return self._over_cases(np.mean)
-
-    def _over_cases(self, reduced: Callable[..., Floats]) -> Floats:
-        """A number for every agent, over the cases in which some agent has a score."""
-        defined = self.scores[~np.isnan(self.scores).all(axis=1)]
-        return reduced(defined, axis=0) if len(defined) else np.full(len(self.agents), np.nan)
-
-    def profile(self, agent: int, at: Floats) -> tuple[Floats, Floats, Floats]:
-        """Share of cases with a score of at most `at` (N,), and its band over cases."""
-        found = self.scores[:, agent]
-        found = found[~np.isnan(found)]
-        return bootstrap((found[:, None] <= at).astype(np.float64))
-
-
-def score_table(experiment: Experiment, lines: Sequence[Line]) -> Scores:
-    """The scores of the cases that have any, in the order of the experiment."""
+    Returns the names of the cases, and the scores over seeds (cases, agents), NaN where nothing is
+    finished or defined.
+    """
     found = {(line.case, line.agent): line.score.mean for line in lines}
-    agents = tuple(learner.name for learner in experiment.learners)
-    cases = tuple(
-        case for case in experiment.case_names() if any((case, a) in found for a in agents)
-    )
+    agents = [learner.name for learner in experiment.learners]
+    cases = [case for case in experiment.case_names() if any((case, a) in found for a in agents)]
     rows = [[found.get((case, agent), np.nan) for agent in agents] for case in cases]
-    return Scores(cases, agents, np.array(rows, dtype=np.float64))
+    return cases, np.array(rows, dtype=np.float64)
+
+
+def profile(scores: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
+    """The share of scores (C,) that are at most `at` (N,), and its band over cases."""
+    return bootstrap((scores[:, None] <= at).astype(np.float64))
 
 
 def differences(
@@ -286,10 +263,6 @@ def paired(first: Curves, second: Curves) -> Floats:
     """First minus second, mean over episodes, on the seeds that both have: (N,)."""
     _, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
     return np.asarray(first.values[i].mean(axis=1) - second.values[j].mean(axis=1))
-
-
-NEAR_UNIFORM = 0.9
-"""With a score above this, regret grows as for uniform play, and a slope has no other meaning."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

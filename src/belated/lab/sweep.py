@@ -14,7 +14,6 @@ differ in scale.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import math
 import re
@@ -178,7 +177,7 @@ def _axis(path: str, experiment: Experiment) -> Axis:
     if key not in known or (keys and key in PLAIN):
         raise ValueError(
             f"sweep.{path}: unknown path; it must begin with one of {quoted(known)}"
-            f"{_nearest(key, known)}"
+            f"{checks.nearest(key, known)}"
         )
     return None, key, keys, kinds.SCENE.get(key)
 
@@ -210,16 +209,11 @@ def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
             if rest.startswith(f"{name}.") and rest != f"{name}.":
                 return learner, rest[len(name) + 1 :].split(".")
     known = [slug(learner.name) for learner in experiment.agents]
-    hint = _nearest(rest.partition(".")[0], known)
+    hint = checks.nearest(rest.partition(".")[0], known)
     raise ValueError(
         f"sweep.{path}: unknown path; it must be agents.NAME.KEY with a NAME among "
         f"{quoted(known)}{hint}"
     )
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.3)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registry | None) -> Any:
@@ -244,7 +238,7 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
         if name not in allowed:
             takes = quoted(allowed) or "no parameters"
             raise ValueError(
-                f"{key}: unknown path; {part.kind!r} takes {takes}{_nearest(name, allowed)}"
+                f"{key}: unknown path; {part.kind!r} takes {takes}{checks.nearest(name, allowed)}"
             )
     within = registry.inside(name)
     held = with_defaults(part, registry).values.get(name)
@@ -290,6 +284,20 @@ def series(experiment: Experiment, case: str, learner: str, path: str) -> str:
         others = settings(experiment, [pair for pair in variant.at if pair[0] != path])
         found.append(", ".join(filter(None, [variant.base, others])))
     return ": ".join(filter(None, found))
+
+
+def curves(experiment: Experiment, lines: Sequence[Line], path: str) -> dict[str, dict[Any, Line]]:
+    """The lines over a path, by the name of a curve and the value.
+
+    An agent or a case without the parameter has the same line at every value.
+    """
+    values = dict(experiment.sweep)[path]
+    found: dict[str, dict[Any, Line]] = {}
+    for line in lines:
+        at = experiment.at(line.case, line.agent)
+        curve = found.setdefault(series(experiment, line.case, line.agent, path), {})
+        curve.update(dict.fromkeys([at[path]] if path in at else values, line))
+    return found
 
 
 def settings(experiment: Experiment, at: Iterable[tuple[str, Any]]) -> str:

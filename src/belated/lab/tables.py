@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from tabulate import tabulate
 
-from belated.lab.sweep import shown
 from belated.lab import sweep
 from belated.lab.spec import Experiment
 from belated.lab.statistics import Difference, Interval, Line, Series, score_table
@@ -179,12 +178,17 @@ def warnings(lines: Sequence[Line]) -> list[str]:
 
 
 def scores(experiment: Experiment, lines: Sequence[Line], title: str) -> Table:
-    """Mean scores over seeds, one row per case and one column per agent; * marks the least."""
-    table = score_table(experiment, lines)
-    found = np.round([*table.scores, table.worst, table.mean], 2).tolist()
-    rows = zip((*table.cases, "worst", "mean"), found, strict=True)
-    cells = tuple((name, *row) for name, row in rows)
-    return Table(title, ("case", *table.agents), cells, 1, starred=True)
+    """Mean scores over seeds, one row per case and one column per agent; * marks the least.
+
+    The last rows are the worst and the mean score of every agent that has finished all cases.
+    """
+    cases, found = score_table(experiment, lines)
+    defined = found[~np.isnan(found).all(axis=1)]  # the cases in which some agent has a score
+    over = defined if len(defined) else np.full((1, found.shape[1]), np.nan)
+    rounded = np.round([*found, over.max(axis=0), over.mean(axis=0)], 2).tolist()
+    rows = zip((*cases, "worst", "mean"), rounded, strict=True)
+    head = ("case", *(learner.name for learner in experiment.learners))
+    return Table(title, head, tuple((name, *row) for name, row in rows), 1, starred=True)
 
 
 def scaling(
@@ -207,14 +211,11 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
     An agent without the parameter has the same number everywhere.
     """
     values = dict(experiment.sweep)[path]
-    rows: dict[str, dict[object, float]] = {}
-    for line in lines:
-        at = experiment.at(line.case, line.agent)
-        row = rows.setdefault(sweep.series(experiment, line.case, line.agent, path), {})
-        row.update(dict.fromkeys([at[path]] if path in at else values, line.regret.mean))
-    name = sweep.label(experiment, path)
-    cells = [(key, *(row.get(value, "") for value in values)) for key, row in rows.items()]
-    head = (f"mean regret, {name} =", *map(shown, values))
+    cells = [
+        (name, *(curve[value].regret.mean if value in curve else "" for value in values))
+        for name, curve in sweep.curves(experiment, lines, path).items()
+    ]
+    head = (f"mean regret, {sweep.label(experiment, path)} =", *map(sweep.shown, values))
     return Table(title, head, tuple(cells), 1)
 
 

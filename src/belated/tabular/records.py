@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -21,10 +20,30 @@ DIGEST = 16
 
 
 class _Recorded:
-    """The base of the records of an episode."""
+    """The base of the records of an episode, which checks what they have in common."""
 
     __slots__ = ()
     partial: ClassVar[bool] = False
+    episode: int
+    at: float | None
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Check the fields, and bring them into their form; FeedbackError if one is invalid."""
+        try:
+            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
+            if self.at is not None:
+                checks.fix(self, "at", checks.real("at", self.at, -np.inf))
+            self._check_values()
+        except ValueError as error:
+            what = f"{type(self).__name__} of episode {checks.show(self.episode)}"
+            raise FeedbackError(f"{what}: {error}") from None
+
+    def _check_values(self) -> None:
+        """Check the fields of this sort of record."""
+        raise NotImplementedError
 
     def renumbered(self, episode: int) -> Self:
         """A copy of the record for another episode."""
@@ -32,7 +51,7 @@ class _Recorded:
 
     def dated(self, at: float | None) -> Self:
         """A copy that arrived at this time, unless the record has a time of arrival already."""
-        return self if at is None or self.at is not None else altered(self, at=at)  # type: ignore[attr-defined]
+        return self if at is None or self.at is not None else altered(self, at=at)
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # it is immutable, and copies of its arrays would be writable
@@ -61,41 +80,29 @@ class Trajectory(_Recorded):
     at: float | None = None
 
     is_outcome: ClassVar[bool] = False
+    part: ClassVar[str] = "path"
 
-    def __post_init__(self) -> None:
-        try:
-            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
-            states = checks.whole_numbers("states", self.states, UNKNOWN)
-            actions = checks.whole_numbers("actions", self.actions, 0)
-            if len(states) != len(actions) + 1 or len(actions) == 0:
+    def _check_values(self) -> None:
+        states = checks.whole_numbers("states", self.states, UNKNOWN)
+        actions = checks.whole_numbers("actions", self.actions, 0)
+        if len(states) != len(actions) + 1 or len(actions) == 0:
+            raise ValueError(
+                "states must hold one entry more than actions, "
+                f"got {len(states)} states and {len(actions)} actions"
+            )
+        if checks.extremes(states[:-1])[0] < 0:
+            i = int(states[:-1].argmin())
+            raise ValueError(f"states must be at least 0, got states[{i}] = {states[i]}")
+        if self.probabilities is not None:
+            chances = checks.floats("probabilities", self.probabilities, "(H,)", (1,))
+            checks.in_unit_interval("probabilities", chances)
+            if len(chances) != len(actions):
                 raise ValueError(
-                    "states must hold one entry more than actions, "
-                    f"got {len(states)} states and {len(actions)} actions"
+                    f"probabilities must be {len(actions)}, one per action, got {len(chances)}"
                 )
-            if checks.extremes(states[:-1])[0] < 0:
-                i = int(states[:-1].argmin())
-                raise ValueError(f"states must be at least 0, got states[{i}] = {states[i]}")
-            if self.probabilities is not None:
-                chances = checks.floats("probabilities", self.probabilities, "(H,)", (1,))
-                checks.in_unit_interval("probabilities", chances)
-                if len(chances) != len(actions):
-                    raise ValueError(
-                        f"probabilities must be {len(actions)}, one per action, got {len(chances)}"
-                    )
-                checks.fix(self, "probabilities", frozen(chances))
-            if self.at is not None:
-                checks.fix(self, "at", checks.real("at", self.at, -np.inf))
-        except ValueError as error:
-            raise FeedbackError(
-                f"Trajectory of episode {checks.show(self.episode)}: {error}"
-            ) from None
+            checks.fix(self, "probabilities", frozen(chances))
         checks.fix(self, "states", frozen(states))
         checks.fix(self, "actions", frozen(actions))
-
-    @property
-    def part(self) -> str:
-        """The part of the episode that the record reports."""
-        return "path"
 
     def facts(self) -> dict[str | int, Any]:
         """A digest of the path."""
@@ -134,23 +141,12 @@ class Costs(_Recorded):
     at: float | None = None
 
     is_outcome: ClassVar[bool] = True
+    part: ClassVar[str] = "costs"
 
-    def __post_init__(self) -> None:
-        try:
-            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
-            shapes = "(H,), (1, S, A) or (H, S, A)"
-            values = checks.floats("values", self.values, shapes, (1, 3, 4))
-            checks.unit_costs("values", values)
-            if self.at is not None:
-                checks.fix(self, "at", checks.real("at", self.at, -np.inf))
-        except ValueError as error:
-            raise FeedbackError(f"Costs of episode {checks.show(self.episode)}: {error}") from None
+    def _check_values(self) -> None:
+        values = checks.floats("values", self.values, "(H,), (1, S, A) or (H, S, A)", (1, 3, 4))
+        checks.unit_costs("values", values)
         checks.fix(self, "values", frozen(values))
-
-    @property
-    def part(self) -> str:
-        """The part of the episode that the record reports."""
-        return "costs"
 
     def facts(self) -> dict[str | int, Any]:
         """The cost of every step, or a digest of a whole cost function."""
@@ -161,15 +157,6 @@ class Costs(_Recorded):
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value; `read` reads it."""
         return _timed({"episode": self.episode, "costs": self.values.tolist()}, self.at)
-
-
-_STEP_COST: dict[str, Callable[[Any], Any]] = {
-    "episode": lambda value: checks.integer("episode", value, 0),
-    "step": lambda value: checks.integer("step", value, 0),
-    "cost": lambda value: checks.real("cost", value, -np.inf),
-    "at": lambda value: None if value is None else checks.real("at", value, -np.inf),
-}
-"""How every field of a `StepCost` is checked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,20 +180,13 @@ class StepCost(_Recorded):
     partial: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name, read in _STEP_COST.items():
-            with contextlib.suppress(ValueError):  # `check` says what is wrong
-                checks.fix(self, name, read(getattr(self, name)))
+        with contextlib.suppress(FeedbackError):  # the inbox says what is wrong
+            self.check()
 
-    def check(self) -> None:
-        """Raise `FeedbackError` if a value is invalid."""
-        try:
-            for name, read in _STEP_COST.items():
-                read(getattr(self, name))
-            checks.unit_costs("cost", self.cost)
-        except ValueError as error:
-            raise FeedbackError(
-                f"StepCost of episode {checks.show(self.episode)}: {error}"
-            ) from None
+    def _check_values(self) -> None:
+        checks.fix(self, "step", checks.integer("step", self.step, 0))
+        checks.fix(self, "cost", checks.real("cost", self.cost, -np.inf))
+        checks.unit_costs("cost", self.cost)
 
     @property
     def part(self) -> int:

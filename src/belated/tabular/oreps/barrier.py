@@ -105,11 +105,11 @@ def evaluate(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, flow
 
 
 @njit(cache=True)
-def factorise(rows: BarrierRows, c: Floats, w: Floats, factors: Floats, carried: Floats) -> None:
+def factorise(rows: BarrierRows, c: Floats, w: Floats, factors: Floats) -> None:
     """Eliminate one step of M after the other.
 
-    Writes the pivots as products of triangles to factors (H, S, S), and pivot^-1 M(h, h + 1) to
-    carried (H, S, S).
+    Writes factors (H, S, 2 S): the pivot of a step as a product of triangles, and beside it
+    pivot^-1 M(h, h + 1).
     """
     successors, law, reach, _ = rows
     H, S, A = w.shape
@@ -117,34 +117,34 @@ def factorise(rows: BarrierRows, c: Floats, w: Floats, factors: Floats, carried:
     factors[:] = 0.0
     for h in range(H):
         t = min(h, law.shape[0] - 1)
-        pivot, link = factors[h], carried[h]
-        link[:] = 0.0
+        table = factors[h]
         for s in range(S):
             if not reach[h, s]:
-                pivot[s, s] = 1.0
+                table[s, s] = 1.0
                 continue
             for a in range(A):
                 # k = w^2 / (w + c): k to M(h, h), -k p to M(h, h + 1), k p p^T to M(h + 1, h + 1)
                 k = w[h, s, a] * (w[h, s, a] / (w[h, s, a] + c[h, s, a]))
-                pivot[s, s] += k
+                table[s, s] += k
                 if h + 1 < H:
                     for i in range(slots):
                         part = k * law[t, s, a, i]
                         if part > 0.0:
                             y = successors[t, s, a, i]
-                            link[s, y] -= part
+                            table[s, S + y] -= part
                             for j in range(slots):
                                 factors[h + 1, y, successors[t, s, a, j]] += part * law[t, s, a, j]
                             factors[h + 1, y, y] += RIDGE * part
         # eliminate step h: M(h + 1, h + 1) -= M(h + 1, h) M(h, h)^-1 M(h, h + 1)
-        before = link.copy()
-        eliminate(pivot, link)
+        before = table[:, S:].copy()
+        eliminate(table)
         if h + 1 < H:
             for s in range(S):
                 for y in range(S):
                     if before[s, y] != 0.0:
+                        below, link = factors[h + 1, y], table[s, S:]
                         for v in range(S):
-                            factors[h + 1, y, v] -= before[s, y] * link[s, v]
+                            below[v] -= before[s, y] * link[v]
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
@@ -157,39 +157,34 @@ def product(left: Floats, right: Floats) -> float:
 
 
 @njit(cache=True)
-def substitute(pivot: Floats, side: Floats) -> None:
-    """Solve pivot x = side in place, both (S,), with a pivot that `eliminate` has overwritten."""
+def substitute(table: Floats, side: Floats) -> None:
+    """Solve A x = side in place, both (S,), with the A of a table that `eliminate` has solved."""
     S = side.shape[0]
     # the lower triangle, whose diagonal is 1, then the upper one
     for r in range(S):
-        side[r] -= product(pivot[r, :r], side[:r])
+        side[r] -= product(table[r, :r], side[:r])
     for r in range(S - 1, -1, -1):
-        side[r] = (side[r] - product(pivot[r, r + 1 :], side[r + 1 :])) / pivot[r, r]
+        side[r] = (side[r] - product(table[r, r + 1 : S], side[r + 1 :])) / table[r, r]
 
 
 @njit(cache=True)
 def direction(
-    rows: BarrierRows,
-    c: Floats,
-    w: Floats,
-    flow: Floats,
-    factors: Floats,
-    carried: Floats,
-    x: Floats,
+    rows: BarrierRows, c: Floats, w: Floats, flow: Floats, factors: Floats, x: Floats
 ) -> tuple[float, float]:
     """Solve M x = g. Writes x (H + 1, S). Returns g x and the largest change of a log w along x."""
     successors, law, reach, _ = rows
     H, S, A = w.shape
     slots = law.shape[3]
-    # forward: subtract the contribution of earlier steps, then solve with the pivot
+    # forward: subtract the contribution of earlier steps, then solve with the pivot; beside it is
+    # carried = pivot^-1 M(h, h + 1), and M(h + 1, h) pivot^-1 is its transpose
     x[:H] = flow
     x[H] = 0.0
     for h in range(H):
-        # carried = pivot^-1 M(h, h + 1), and M(h + 1, h) pivot^-1 is its transpose
         if h + 1 < H:
             for s in range(S):
+                link = factors[h, s, S:]
                 for y in range(S):
-                    x[h + 1, y] -= carried[h, s, y] * x[h, s]
+                    x[h + 1, y] -= link[y] * x[h, s]
         substitute(factors[h], x[h])
     # backward: x(h) -= carried(h) x(h + 1); d log w = w / (w + c) (x(h, s) - p x(h + 1))
     slope = most = 0.0
@@ -199,7 +194,7 @@ def direction(
             if not reach[h, s]:
                 x[h, s] = 0.0
                 continue
-            x[h, s] -= product(carried[h, s], x[h + 1])
+            x[h, s] -= product(factors[h, s, S:], x[h + 1])
             slope += flow[h, s] * x[h, s]
             for a in range(A):
                 change = x[h, s]
@@ -218,7 +213,7 @@ def lead(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, steps: i
     """
     H, S, _ = w.shape
     x, flow = np.zeros(V.shape), np.zeros((H, S))
-    factors, carried = np.zeros((H, S, S)), np.zeros((H, S, S))
+    factors = np.zeros((H, S, 2 * S))
     value = evaluate(rows, b, c, V, w, flow)
     fresh, last = True, 1.0
     for _ in range(steps):
@@ -226,9 +221,9 @@ def lead(rows: BarrierRows, b: Floats, c: Floats, V: Floats, w: Floats, steps: i
             break
         # stage 1: the factors of M at this point, unless the old ones are good enough
         if fresh:
-            factorise(rows, c, w, factors, carried)
+            factorise(rows, c, w, factors)
         # stage 2: Newton's direction; with old factors only while directions become short quickly
-        slope, most = direction(rows, c, w, flow, factors, carried, x)
+        slope, most = direction(rows, c, w, flow, factors, x)
         if not (slope >= 0.0 and slope < np.inf and most < np.inf):
             break
         if not fresh and most > SLOW * last:

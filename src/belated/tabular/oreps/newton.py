@@ -62,7 +62,7 @@ class BoxBounds(NamedTuple):
 class NewtonRows(NamedTuple):
     """The next-state laws in use and the states they can reach.
 
-    successors: (T, S, A, W), next states by slot; or (1, 1, 1, S) for a box, whose slot j is
+    successors: (T, S, A, W), next states by slot; or (1, S, A, S) for a box, whose slot j is
     state j in every row. law, log_law: (T, S, A, W), with probability 0 in slots that are padding;
     T is 1 or H, and H for a box. free: (H, S, A, S), whether a chosen probability is off its bounds
     (not read if the transitions are known). reach: (H, S), whether some policy reaches the state.
@@ -289,7 +289,7 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
     successors, law, log_law, _, reach, _ = rows
     V, W, log_pi, _, log_d, d, m = point
     H, S, A = log_pi.shape
-    T, states, actions, slots = successors.shape
+    T, _, _, slots = successors.shape
     value = gap = residual = lowest = 0.0
     top = np.empty(S)
     # the first step: its density is the start, and m = 0 since V(0) is no multiplier
@@ -310,7 +310,7 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
             for a in range(A):
                 mass = np.exp(log_d[h - 1, s] + log_pi[h - 1, s, a])
                 if mass > 0.0:
-                    targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                    targets = successors[t, s, a]
                     for j in range(slots):
                         d[h, targets[j]] += mass * law[u, s, a, j]
         small = False
@@ -328,7 +328,7 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
                     if not reach[h - 1, s]:
                         continue
                     for a in range(A):
-                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                        targets = successors[t, s, a]
                         for j in range(slots):
                             if log_law[u, s, a, j] > -np.inf:
                                 y = targets[j]
@@ -385,24 +385,12 @@ def evaluate(
 
 
 @njit(cache=True)
-def move(V: Floats, before: Floats, x: Floats, length: float) -> bool:
-    """Set V to before + length * x, all (H + 1, S). Returns whether V is finite."""
-    finite = True
-    for h in range(V.shape[0]):
-        for s in range(V.shape[1]):
-            V[h, s] = before[h, s] + length * x[h, s]
-            finite = finite and np.isfinite(V[h, s])
-    return finite
-
-
-@njit(cache=True)
 def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
     """Write Pr(row (h, s, a) and slot j | the state of slot j at step h + 1) to post (S, A, W)."""
     successors, law, log_law, _, reach, _ = rows
     _, _, log_pi, _, log_d, d, _ = point
     S, A, slots = post.shape
-    T, states, actions, _ = successors.shape
-    t, u = min(h, T - 1), min(h, law.shape[0] - 1)
+    t, u = min(h, successors.shape[0] - 1), min(h, law.shape[0] - 1)
     # the posterior divides by d(h + 1); tiny densities are divided by in logarithms
     small, inverse = False, np.zeros(S)
     for y in range(S):
@@ -414,7 +402,7 @@ def posteriors(h: int, rows: NewtonRows, point: Point, post: Floats) -> None:
     # post = d(h, s) pi(a | s) p(y) / d(h + 1, y)
     for s in range(S):
         for a in range(A):
-            targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+            targets = successors[t, s, a]
             if not reach[h, s]:
                 post[s, a, :] = 0.0
             elif small:
@@ -490,12 +478,12 @@ def sum_of_products(a: Floats, b: Floats, c: Floats) -> float:
 @njit(cache=True)
 def direction_by_gradients(
     rows: NewtonRows, point: Point, forcing: float, limit: int, x: Floats
-) -> tuple[float, int, bool]:
+) -> tuple[float, bool]:
     """Solve (I + G) y = -m by conjugate gradients, for known transitions.
 
     The iterations end when the norm of the residual under d is at most forcing times that of m, or
-    at the limit. Writes B^-1 y to x (H + 1, S). Returns (slope of the value along x, iterations,
-    whether the residual is small enough).
+    at the limit. Writes B^-1 y to x (H + 1, S). Returns the slope of the value along x, and whether
+    the residual is small enough.
     """
     _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
@@ -510,11 +498,11 @@ def direction_by_gradients(
     p = r.copy()
     size = sum_of_products(r, r, d)
     goal = forcing * forcing * size
-    done, iterations = False, 0
-    while iterations < limit:
+    done = False
+    for _ in range(limit):
         # stop once |r| <= forcing |m|, both under d
-        if size <= goal:
-            done = True
+        done = size <= goal
+        if done:
             break
         respond(p, rows, pi, post, spread, x, u)
         # curvature <p, (I + G) p> in the inner product of d; u = -G p
@@ -534,72 +522,55 @@ def direction_by_gradients(
         for h in range(1, H):
             for s in range(S):
                 p[h, s] = r[h, s] + size / before * p[h, s]
-        iterations += 1
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, post, spread, x, u)
-    return -sum_of_products(d, u, m), iterations, done
+    return -sum_of_products(d, u, m), done
+
+
+@njit(cache=True, inline="always")
+def subtract_four(row: Floats, by: Floats, table: Floats, first: int, start: int) -> None:
+    """Subtract four rows of a table, from a column on and each times its entry of `by`."""
+    a, b = table[first, start:], table[first + 1, start:]
+    c, d = table[first + 2, start:], table[first + 3, start:]
+    e, f, g, h = by[first], by[first + 1], by[first + 2], by[first + 3]
+    for j in range(row.size):
+        row[j] -= e * a[j] + f * b[j] + g * c[j] + h * d[j]
 
 
 @njit(cache=True)
-def eliminate(pivot: Floats, system: Floats) -> None:
-    """Solve pivot X = system in place: X replaces system (n, k), and pivot (n, n) is overwritten.
+def eliminate(table: Floats) -> None:
+    """Solve A X = B in place for table = [A B] (n, n + k): X replaces B, and A is overwritten.
 
-    No rows are exchanged. A diagonal scaling turns pivot into a positive definite matrix, and for
-    such matrices elimination in order is stable whatever the scaling. LAPACK exchanges rows: where
+    No rows are exchanged. A diagonal scaling turns A into a positive definite matrix, and for such
+    matrices elimination in order is stable whatever the scaling. LAPACK exchanges rows: where
     densities span 200 powers of e its results have 7 to 10 right digits, and those here 12 (n = 100
     and 400), in about the same time. The loops take four columns at a time, so that they do more
     work for each number they load.
     """
-    n, k = system.shape
+    n, width = table.shape
     # forward: eliminate below the diagonal, four columns at a time
-    first = 0
-    while first < n:
+    for first in range(0, n, 4):
         end = min(first + 4, n)
         for i in range(first, end):
             for r in range(i + 1, n):
-                f = pivot[r, i] / pivot[i, i]
-                pivot[r, i] = f
-                for c in range(i + 1, end if r >= end else n):
-                    pivot[r, c] -= f * pivot[i, c]
-                if r < end:
-                    for c in range(k):
-                        system[r, c] -= f * system[i, c]
-        # apply the four columns to the rest of the matrix and of the right-hand sides
-        if end < n:
-            a, b, c, d = first, first + 1, first + 2, first + 3
-            for r in range(end, n):
-                e, f, g, h = pivot[r, a], pivot[r, b], pivot[r, c], pivot[r, d]
-                for j in range(end, n):
-                    pivot[r, j] -= (
-                        e * pivot[a, j] + f * pivot[b, j] + g * pivot[c, j] + h * pivot[d, j]
-                    )
-                for j in range(k):
-                    system[r, j] -= (
-                        e * system[a, j] + f * system[b, j] + g * system[c, j] + h * system[d, j]
-                    )
-        first = end
-    # backward substitution, from the last row to the first
+                f = table[r, i] / table[i, i]
+                table[r, i] = f
+                for j in range(i + 1, end if r >= end else width):
+                    table[r, j] -= f * table[i, j]
+        # apply the four columns to the rows below them
+        for r in range(end, n):
+            subtract_four(table[r, end:], table[r], table, first, end)
+    # backward substitution, from the last row to the first:
+    # X(i) = (B(i) - sum over r > i of A(i, r) X(r)) / A(i, i), four r at a time
     for i in range(n - 1, -1, -1):
-        a = i + 1
-        # X(i) = (system(i) - sum over r > i of pivot(i, r) X(r)) / pivot(i, i), four r at a time
-        while a + 3 < n:
-            e, f, g, h = pivot[i, a], pivot[i, a + 1], pivot[i, a + 2], pivot[i, a + 3]
-            for j in range(k):
-                system[i, j] -= (
-                    e * system[a, j]
-                    + f * system[a + 1, j]
-                    + g * system[a + 2, j]
-                    + h * system[a + 3, j]
-                )
-            a += 4
-        while a < n:
-            e = pivot[i, a]
-            for j in range(k):
-                system[i, j] -= e * system[a, j]
-            a += 1
-        e = 1.0 / pivot[i, i]
-        for j in range(k):
-            system[i, j] *= e
+        answer, r = table[i, n:], i + 1
+        while r + 3 < n:
+            subtract_four(answer, table[i], table, r, n)
+            r += 4
+        for last in range(r, n):
+            for j in range(answer.size):
+                answer[j] -= table[i, last] * table[last, n + j]
+        answer *= 1.0 / table[i, i]
 
 
 @njit(cache=True)
@@ -615,36 +586,35 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     successors, law, _, free, reach, box = rows
     _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
-    T, states, actions, slots = successors.shape
+    T, _, _, slots = successors.shape
     post = np.zeros((S, A, slots))
     carried = np.zeros((H, S, S))  # pivot^-1 P of every step
     offset = np.zeros((H, S))  # pivot^-1 times the right-hand side
     origin = np.zeros((S, S))  # transposed K: origin[s, y] = Pr(s at h - 1 | y at h)
-    pivot = np.zeros((S, S))
-    system = np.zeros((S, S + 1))
+    table = np.zeros((S, 2 * S + 1))  # the pivot of a step, its P and its right-hand side
     most = 2 * S * A if box else S
     left, right = np.zeros((most, S)), np.zeros((most, S))
     for h in range(H):
-        # `pivot` holds M of this step here, built from the rows of the step before
+        # the pivot is M of this step here, made from the rows of the step before
         if h > 0:
             # stage 1: pivot = I + M - K carried(h - 1), and the right-hand side
             # -m(h) + K (offset(h - 1) + m(h - 1))
             if box:
-                pivot -= np.dot(origin.T, carried[h - 1])
+                table[:, :S] -= np.dot(origin.T, carried[h - 1])
             else:
                 for s in range(S):
                     for y in range(S):
                         if origin[s, y] > 0.0:
                             for z in range(S):
-                                pivot[y, z] -= origin[s, y] * carried[h - 1, s, z]
+                                table[y, z] -= origin[s, y] * carried[h - 1, s, z]
             for y in range(S):
-                pivot[y, y] += 1.0
+                table[y, y] += 1.0
                 total = -m[h, y]
                 for s in range(S):
                     total += origin[s, y] * (offset[h - 1, s] + m[h - 1, s])
-                system[y, S] = total
+                table[y, 2 * S] = total
         t, u = min(h, T - 1), min(h, law.shape[0] - 1)
-        system[:, :S] = 0.0
+        table[:, S : 2 * S] = 0.0
         origin[:] = 0.0
         # stage 2: P of this step (to be carried on), and K of the next one
         if h < H - 1:
@@ -652,16 +622,16 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
             for s in range(S):
                 if reach[h, s]:
                     for a in range(A):
-                        targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                        targets = successors[t, s, a]
                         for j in range(slots):
-                            system[s, targets[j]] += pi[h, s, a] * law[u, s, a, j]
+                            table[s, S + targets[j]] += pi[h, s, a] * law[u, s, a, j]
                             origin[s, targets[j]] += post[s, a, j]
         # stage 3: carried = pivot^-1 P and offset = pivot^-1 times the right-hand side
         if h > 0:
-            eliminate(pivot, system)
-            offset[h, :] = system[:, S]
-        carried[h, :] = system[:, :S]
-        pivot[:] = 0.0
+            eliminate(table)
+            offset[h, :] = table[:, 2 * S]
+        carried[h, :] = table[:, S : 2 * S]
+        table[:, :S] = 0.0
         if h == H - 1:
             break
         # stage 4: M of the next step, sum over rows of posterior * p; a chosen law adds the
@@ -671,31 +641,30 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
             if not reach[h, s]:
                 continue
             for a in range(A):
-                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                targets = successors[t, s, a]
                 if not box:
                     for j in range(slots):
                         if post[s, a, j] > 0.0:
                             for k in range(slots):
-                                pivot[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
+                                table[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
                     continue
                 # a chosen law: diag(post) on its free slots, less the rank-one terms below
                 mass = 0.0
                 for y in range(S):
                     if free[h, s, a, y]:
                         mass += law[h, s, a, y]
-                        pivot[y, y] += post[s, a, y]
+                        table[y, y] += post[s, a, y]
                 if mass <= 1.0 - 1e-12:
                     # some slots are pegged: post p^T over all, and post p^T / mass over the free
                     left[used, :] = -post[s, a]
                     right[used, :] = law[h, s, a]
                     used += 1
                     if mass > 0.0:
-                        for y in range(S):
-                            left[used, y] = post[s, a, y] if free[h, s, a, y] else 0.0
-                            right[used, y] = law[h, s, a, y] / mass if free[h, s, a, y] else 0.0
+                        left[used, :] = np.where(free[h, s, a], post[s, a], 0.0)
+                        right[used, :] = np.where(free[h, s, a], law[h, s, a] / mass, 0.0)
                         used += 1
         if used > 0:
-            pivot -= np.dot(left[:used].T, right[:used])
+            table[:, :S] -= np.dot(left[:used].T, right[:used])
     # stage 5, backward: x(h) = offset(h) + carried(h) x(h + 1), and the slope -<d log d, m>
     slope = 0.0
     x[:] = 0.0
@@ -709,7 +678,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
                 x[h, s] += carried[h, s, y] * x[h + 1, y]
             answer = m[h, s] + x[h, s]
             for a in range(A):
-                targets = successors[t, min(s, states - 1), min(a, actions - 1)]
+                targets = successors[t, s, a]
                 ahead = 0.0
                 for j in range(slots):
                     ahead += law[u, s, a, j] * x[h + 1, targets[j]]

@@ -257,7 +257,7 @@ class _Newton:
         else:
             uniform = -np.log(S * S * A)
             self.log_reference = np.where(np.isfinite(log_reference), log_reference, uniform)
-            box, successors = laws, np.arange(S, dtype=np.int32).reshape(1, 1, 1, S)
+            box, successors = laws, np.broadcast_to(np.arange(S, dtype=np.int32), (1, S, A, S))
             law, free = np.zeros((H, S, A, S)), np.zeros((H, S, A, S), np.bool_)
         self.bounds = BoxBounds._make(frozen(bound) for bound in box)
         with np.errstate(divide="ignore"):
@@ -318,7 +318,7 @@ class _Newton:
     def _step_by_gradients(self, tolerance: float) -> bool:
         # the closer the optimum, the more accurately the system is solved
         forcing = max(1e-4, min(0.3, self.gap**0.25))
-        slope, _, done = kernels.direction_by_gradients(
+        slope, done = kernels.direction_by_gradients(
             self.rows, self.point, forcing, GRADIENT_LIMIT, self.x
         )
         if not (done and slope <= 0.0):
@@ -348,7 +348,8 @@ class _Newton:
             shortest = 0.01
         length = 1.0
         while length >= shortest:
-            if not kernels.move(V, before, self.x, length):
+            V[:] = before + length * self.x
+            if not np.isfinite(V).all():
                 length *= 0.5
                 continue
             self.evaluate(start=False)
