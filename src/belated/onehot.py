@@ -42,7 +42,6 @@ class TableSampler(Learner[bool]):
 
     reads_delays = True
     _sampler: LinearSampler
-    _unknown: dict[int, None]  # episodes of which it is not known what was done
 
     def __init__(
         self,
@@ -57,15 +56,12 @@ class TableSampler(Learner[bool]):
         if problem.horizon != 1:
             raise ValueError(f"problem must have horizon = 1, got {problem.horizon}")
         self.silence = checks.real("silence", silence, 0.0, 1.0)
-        several = problem.states > 1
-        self._rows = np.eye(problem.states) if several else None
-        choice = Choice(problem.actions, problem.states if several else None)
+        self._rows = np.eye(problem.states) if problem.states > 1 else None
+        choice = Choice(problem.actions, None if self._rows is None else problem.states)
         given: dict[str, Any] = {"changes": changes, "floor": floor, "seed": seed}
-        sampler = LinearSampler(choice, silence=-self.silence, **given)
-        self.seed = sampler.seed
+        sampler = LinearSampler(choice, silence=-self.silence, **given)  # which checks the rest
         super().__init__(problem, silence=self.silence, **given)
         self._sampler = sampler
-        self._unknown = {}
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (1, S, A) to play in it."""
@@ -73,9 +69,7 @@ class TableSampler(Learner[bool]):
         decision = self._sampler.begin_episode(now)
         rows = [None] if self._rows is None else self._rows
         policy = frozen(np.array([[decision.probabilities(0, x) for x in rows]]))
-        episode = self._ledger.open_episode(True, policy)
-        self._unknown[episode.number] = None
-        return episode
+        return self._ledger.open_episode(True, policy)
 
     def _next_policy(self) -> tuple[Floats, bool]:
         """The policy of the next decision; `begin_episode` knows the time."""
@@ -89,8 +83,8 @@ class TableSampler(Learner[bool]):
         for path in paths:
             self._note(path.episode, int(path.states[0]), int(path.actions[0]))
         came = [entry for entry in entries if entry.path is not None and entry.costs is not None]
-        costs = [(entry.number, float(entry.costs.values[0])) for entry in came]
-        self._sampler.observe([Reward(n, -cost) for n, cost in costs if cost != self.silence], now)
+        rewards = [Reward(entry.number, -float(entry.costs.values[0])) for entry in came]
+        self._sampler.observe([one for one in rewards if one.value != -self.silence], now)
         for entry in came:
             self._ledger.settle(entry)
 
@@ -99,7 +93,7 @@ class TableSampler(Learner[bool]):
 
     def _read_notes(self) -> None:
         """Pass the noted actions of episodes to the sampler."""
-        for number in list(self._unknown):
+        for number in [*self._sampler._acting]:
             entry = self._ledger.open.get(number)
             notes = None if entry is None else entry.notes
             asked = None if notes is None or notes.void else notes.decisions.get(0)
@@ -108,8 +102,7 @@ class TableSampler(Learner[bool]):
 
     def _note(self, number: int, state: int, action: int) -> None:
         """Pass the action of an episode to the sampler, once."""
-        if number in self._unknown:
-            del self._unknown[number]
+        if number in self._sampler._acting:
             self._sampler.note(number, None if self._rows is None else self._rows[state], action)
 
     def forget(self, episode: int) -> None:
@@ -117,7 +110,6 @@ class TableSampler(Learner[bool]):
         self._read_notes()
         super().forget(episode)
         self._sampler.forget(episode)
-        self._unknown.pop(int(episode), None)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger and of the sampler."""
