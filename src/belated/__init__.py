@@ -1,6 +1,7 @@
 """Learning from delayed feedback."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from belated.names import MODULES, TOP
@@ -60,16 +61,12 @@ __all__ = sorted([*TOP, *MODULES])  # noqa: PLE0605
 
 def __getattr__(name: str) -> object:
     if name in TOP:
-        value: object = getattr(import_module(f"belated.{TOP[name]}"), name)
+        globals()[name] = getattr(import_module(f"belated.{TOP[name]}"), name)
+    elif find_spec(f"belated.{name}") is None:
+        raise AttributeError(f"module 'belated' has no attribute {name!r}")
     else:
-        try:
-            value = import_module(f"belated.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"belated.{name}":
-                raise
-            raise AttributeError(f"module 'belated' has no attribute {name!r}") from None
-    globals()[name] = value
-    return value
+        import_module(f"belated.{name}")  # which sets it here
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -32,7 +32,6 @@ from typing import Any, overload
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, nested
 from belated.core.wrappers import Skipping
-from belated.linear.advice import explained
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
@@ -138,19 +137,41 @@ def decisions(
     amount: float = 1.0,
 ) -> Advice:
     """The learner for a choice; see `advise`."""
-    plan: tuple[str, ...] = ()
+    plan = ""
     if prove_within is not None:
         floor, plan = _proof(choice, prove_within, difference, rate, amount)
-    given: dict[str, Any] = {
-        "silence": silence,
-        "changes": changes,
-        "floor": floor,
-        "holdout": holdout,
-        "seed": seed,
+    make = partial(
+        LinearSampler,
+        choice,
+        silence=silence,
+        changes=changes,
+        floor=floor,
+        holdout=holdout,
+        seed=seed,
+    )
+    make()  # which checks the arguments
+    model = "one model for all actions" if choice.shared else "one model per action"
+    meaning = "every outcome reports"
+    if silence is not None:
+        meaning = f"a decision that does not report has the outcome {silence:g} in the end"
+    reason = (
+        f"It learns {model} from what should have come by now: {meaning}. Delays are estimated "
+        "from the reports, outcomes may have any unit, and the probabilities are exact."
+    )
+    notes = {
+        plan: plan != "",
+        "If failures report too, say silence=None: then nothing needs to be concluded from "
+        "silence.": silence is not None,
+        "If nothing changes over time, changes=False keeps all decisions and tests for no "
+        "change.": changes,
+        "A change that is faster than several delays cannot be followed.": changes,
+        "changes=False keeps all decisions: a change is followed slowly.": not changes,
+        "floor=0.05 makes logs that can judge other policies; 0.01 costs less and says less.": floor
+        < 0.05
+        and not holdout,
+        "Call observe([]) when nothing has come: ages run to the last observe.": True,
     }
-    make = partial(LinearSampler, choice, **given)
-    reason, notes = explained(make().problem, **given)  # once the arguments are checked
-    return _advice(make, reason, dict.fromkeys((*plan, *notes), True))
+    return _advice(make, reason, notes)
 
 
 def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -> Advice:
@@ -164,7 +185,7 @@ def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -
 
 def _proof(
     choice: Choice, prove_within: object, difference: object, rate: object, amount: object
-) -> tuple[float, tuple[str, ...]]:
+) -> tuple[float, str]:
     """The floor, or the first phase of equal shares, that proves a difference; see `advise`."""
     within = checks.integer("prove_within", prove_within, 1, checks.MOST)
     if choice.actions is None or choice.actions < 2:
@@ -192,12 +213,12 @@ def _proof(
         return 1.0, (
             f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "
             f"decisions; then agent.change(floor=0.01). That costs about {phased:.3g}; a "
-            f"floor of {floor:g} all the time costs {lost:.3g}. {rest}",
+            f"floor of {floor:g} all the time costs {lost:.3g}. {rest}"
         )
     return floor, (
         f"A floor of {floor:g} proves a difference of {difference:g} within {within:,} decisions. "
         f"That costs about {lost:.3g}; equal shares for {phase:,} decisions first cost "
-        f"{phased:.3g}. {rest}",
+        f"{phased:.3g}. {rest}"
     )
 
 
@@ -245,13 +266,13 @@ def tabular(
     checks.choice("aim", aim, ("practice", "guarantee"))
     silence = None if silence is None else checks.real("silence", silence, 0.0, 1.0)
     seed = checks.integer("seed", seed, 0, 2**64 - 1)
-    if total_delay is not None:
-        total_delay = checks.real("total_delay", total_delay, 0.0)
     stochastic = costs == "stochastic"
     known: dict[str, Any] = {
         "in_order": checks.flag("in_order", in_order),
         "episodes": checks.episodes(episodes),
-        "total_delay": total_delay,
+        "total_delay": total_delay
+        if total_delay is None
+        else checks.real("total_delay", total_delay, 0.0),
         "max_delay": math.inf if max_delay is None else checks.real("max_delay", max_delay, 0.0),
     }
     full = information == "full"
@@ -280,8 +301,8 @@ def tabular(
         'unknown transitions or bandit feedback; aim="guarantee" gives agents that have one.'
     )
     agent = InformedPlanner if full else DelayedPlanner
-    given: dict[str, Any] = {"transitions": transitions, "changing": not stochastic, "seed": seed}
-    return _advice(partial(agent, problem, **given), reason, notes)
+    make = partial(agent, problem, transitions=transitions, changing=not stochastic, seed=seed)
+    return _advice(make, reason, notes)
 
 
 def _guarantee(
@@ -306,11 +327,11 @@ def _guarantee(
     dynamics, arms = "unknown" if unknown else "known", not full and problem.is_arms
     setting: Setting = BanditFeedback(paths=paths, dynamics=dynamics)
     if full:
-        about = {"explores": explores, "in_order": in_order}
-        setting = FullInformation(paths=paths, dynamics=dynamics, **about)
+        setting = FullInformation(
+            paths=paths, dynamics=dynamics, explores=explores, in_order=in_order
+        )
     elif optimistic:
-        rows = problem.horizon * problem.states * problem.actions
-        many = problem.actions > 2 * math.log(rows / CONFIDENCE.delta)
+        many = problem.actions > 2 * math.log(math.prod(problem.shape) / CONFIDENCE.delta)
         explores = unknown and many and max_delay < math.inf
         setting = UCBVISetting(paths=paths, explores=explores)
     elif arms:
@@ -319,6 +340,7 @@ def _guarantee(
     parts: dict[str, Any] = {}
     wrapper: Callable[[Agent], Agent] | None = None
     it = "This is delayed EXP3: it" if arms else "It"
+    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
     if optimistic:
         parts = {"costs": Averaged()}
         reason = "It plans optimistically on what was observed; its regret does not grow with D"
@@ -337,8 +359,7 @@ def _guarantee(
         else:
             parts["update"] = Softmax(**oppo_full(problem, *totals, log_actions=True))
             reason += ", and the largest delay plays no role"
-        K, D = totals
-        if tuned.threshold * K > D and max_delay > 2 * tuned.threshold:
+        if tuned.threshold > mean_delay and max_delay > 2 * tuned.threshold:
             wrapper = partial(Skipping, threshold=tuned.threshold)
             reason += "; feedback beyond the threshold costs more than it gives"
     elif arms or (full and not explores):
@@ -356,7 +377,6 @@ def _guarantee(
         inside = agent(problem, transitions=model, **parts)
         return inside if wrapper is None else wrapper(inside)
 
-    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
     useful = setting.useful_from(problem, mean_delay)
     kind = "is below" if setting.exact else "without its constants and logarithms is below"
     known = f"(at a mean delay of {mean_delay:g})"
@@ -416,5 +436,5 @@ def _one_step(problem: Problem, silence: float, changes: bool, seed: int) -> Adv
         'If nothing changes over time, costs="stochastic" keeps all episodes and tests for no '
         "change.": changes,
     }
-    given: dict[str, Any] = {"silence": silence, "changes": changes, "seed": seed}
-    return _advice(partial(TableSampler, problem, **given), reason, notes)
+    make = partial(TableSampler, problem, silence=silence, changes=changes, seed=seed)
+    return _advice(make, reason, notes)
