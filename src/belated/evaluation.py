@@ -94,20 +94,27 @@ def value(
     offset = 0.0 if silence is None else checks.real("silence", silence, -LARGEST, LARGEST)
     pi = _probabilities(log, policy)
     r = np.where(log.came, log.rewards - offset, 0.0)
-    w = pi[np.arange(len(log)), log.actions] / log.probabilities
+    w = pi[np.arange(n), log.actions] / log.probabilities
     effective = float(w.sum() ** 2 / max((w * w).sum(), 1e-300))
     exposed = log.came.astype(float) if silence is None else shares(log, pi.shape[1], None, silence)
     if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
         return Value(math.nan, -math.inf, math.inf, effective, log.estimated)
-    q = _model(log, r, exposed, pi.shape[1]) if method == "doubly robust" else None
-    rng = np.random.default_rng(seed)
-    estimates = [
-        _estimate(log, pi, w, r, q, silence, rng.multinomial(n, np.full(n, 1.0 / n)))
-        for _ in range(samples)
-    ]
-    point = _estimate(log, pi, w, r, q, silence, np.ones(len(log), dtype=np.int64))
-    ends = np.quantile(estimates, [(1 - level) / 2, (1 + level) / 2]) + offset
-    return Value(point + offset, float(ends[0]), float(ends[1]), effective, log.estimated)
+    robust = method == "doubly robust"
+    q = _model(log, r, exposed, pi.shape[1]) if robust else np.zeros(pi.shape)
+    model, chosen = (pi * q).sum(axis=1), q[np.arange(n), log.actions]
+
+    def estimate(counts: Ints) -> float:
+        """The value on a sample that contains decision k counts_k times."""
+        share = log.came if silence is None else shares(log, pi.shape[1], counts, silence)
+        total = max((counts * w * share).sum(), 1e-300)
+        error = (counts * w * (r - share * chosen)).sum() / total
+        return float((counts * model).sum() / counts.sum() + error)
+
+    rng, even = np.random.default_rng(seed), np.full(n, 1.0 / n)
+    drawn = [estimate(rng.multinomial(n, even)) for _ in range(samples)]
+    low, high = (np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) + offset).tolist()
+    found = estimate(np.ones(n, dtype=np.int64)) + offset
+    return Value(found, low, high, effective, log.estimated)
 
 
 def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]) -> Floats:
@@ -139,25 +146,6 @@ def shares(
     delays, models = Delays(actions), log.actions.astype(np.int32)
     delays.add(models[who], (log.reported[who] - log.decided[who]) / unit, ages[who])
     return delays.at(delays.shares(), models, ages)
-
-
-def _estimate(
-    log: DecisionLog,
-    pi: Floats,
-    w: Floats,
-    r: Floats,
-    q: Floats | None,
-    silence: float | None,
-    counts: Ints,
-) -> float:
-    """The value on a sample that contains decision k counts_k times."""
-    share = log.came if silence is None else shares(log, pi.shape[1], counts, silence)
-    total = (counts * w * share).sum()
-    if q is None:
-        return float((counts * w * r).sum() / total) if total > 0.0 else 0.0
-    chosen = q[np.arange(len(log)), log.actions]
-    model = (counts * (pi * q).sum(1)).sum() / counts.sum()
-    return float(model + (counts * w * (r - share * chosen)).sum() / max(total, 1e-300))
 
 
 def _model(log: DecisionLog, r: Floats, share: Floats, actions: int) -> Floats:
@@ -200,20 +188,16 @@ def follow(
     checks.instance("log", log, DecisionLog)
     if log.estimated:
         raise ValueError("log must have the propensities that were played, got estimated ones")
-    if window is not None:
-        checks.real("window", window, 0.0)
-        end = int(np.searchsorted(log.decided, log.until - window, side="right"))
-    elif silence is None:
-        waiting = np.flatnonzero(~log.came)
-        end = int(waiting[0]) if len(waiting) else len(log)
-    else:
+    if window is None and silence is not None:
         raise ValueError("window must be the age at which an outcome is final, got None")
+    final = math.inf if window is None else checks.real("window", window, 0.0)
+    end = int(np.searchsorted(log.decided, log.until - final, side="right"))
+    if window is None:
+        end = int(np.argmin([*log.came, False]))  # the first that has not reported
     if end < contest.decisions:
         raise ValueError(f"log must begin with the {contest.decisions} decisions seen, got {end}")
     new = slice(contest.decisions, end)
-    came = log.came[new]
-    if window is not None:
-        came = came & (log.reported[new] - log.decided[new] <= window)
+    came = log.came[new] & (log.reported[new] - log.decided[new] <= final)
     if silence is None and not came.all():
         raise ValueError(
             f"silence must be a number: {(~came).sum()} decisions have not reported within "

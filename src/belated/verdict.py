@@ -159,7 +159,7 @@ def verdict(
         return Verdict(level=level, sentence=SILENT)
     if leads == rows[others[-1]].leads:
         return Verdict(leads=leads, level=level, sentence="Too early to tell which action leads.")
-    stake = max(at_stake([rows[a] for a in active], active.index(first), level), 0.0)
+    stake = at_stake([rows[a] for a in active], active.index(first), level)
     if contest is not None and contest.features:
         stake = max(stake, contest.behind(first, active, level))
     found = Verdict(name, leads, at_stake=stake, level=level)
@@ -217,20 +217,15 @@ def varying(row: ActionRow, level: float) -> Verdict:
 
 
 def _needed(decisions: float, span: float, per: str, time: str) -> str:
-    """How many more decisions, or how much more time, it takes, in words."""
+    """How many more decisions, or how much more time, it takes; long times have larger units."""
     if not math.isfinite(decisions):
         return "no end in sight"
     if math.isnan(span):
         return f"about {_rounded(decisions):,} more {per}s"
-    return f"about {_span(span, time)}"
-
-
-def _span(span: float, time: str) -> str:
-    """A time in words; long ones have a larger unit."""
     for unit, least, size, larger in SPANS:
         if time == unit and span >= least:
             span, time = span / size, larger
-    return f"{_rounded(span):,} {time or 'units of time'}"
+    return f"about {_rounded(span):,} {time or 'units of time'}"
 
 
 def _percent(share: float) -> str:
