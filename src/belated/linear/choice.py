@@ -1,7 +1,5 @@
 """A choice among actions, with or without features: the problem of one decision."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any
 
@@ -13,9 +11,11 @@ from belated.core.contract import Key
 from belated.core.tree import Configured, call
 from belated.linear.features import LARGEST, Features, distinct, noted, unscaled
 from belated.linear.reward import EVENT, Reward, check, read
-from belated.linear.trial import Trial
 
 MOST_FEATURES = 2**16
+VISITORS = 7
+ROWS = 3
+"""The number of available actions of a visitor of a trial, if every decision brings its own."""
 
 
 class Choice(Configured):
@@ -53,14 +53,14 @@ class Choice(Configured):
                 raise ValueError(f"actions must be names that are not empty, got {actions!r}")
         elif actions is not None:
             self.actions = checks.integer("actions", actions, 1, 2**20)
-        if features is not None and not isinstance(features, Features):
+        if not isinstance(features, Features | None):
             features = checks.integer("features", features, 0, MOST_FEATURES)
         self.features: int | Features | None = features
         self.width = features.width if isinstance(features, Features) else features or 0
         self.shared = self.actions is None
-        if self.actions is None and features is None:
+        if self.shared and features is None:
             raise ValueError("one of actions and features must be given, got none of them")
-        if self.actions is None and self.width == 0:
+        if self.shared and self.width == 0:
             raise ValueError("features must be at least 1 where they describe the actions, got 0")
 
     def name(self, action: int) -> str:
@@ -85,7 +85,7 @@ class Choice(Configured):
             raise ValueError(f"{name} must be None where the actions vary, got {action!r}")
         return checks.integer(name, action, 0, self.actions - 1)
 
-    def with_action(self, name: str | None) -> Choice:
+    def with_action(self, name: str | None) -> "Choice":
         """The choice with one more action."""
         if self.actions is None:
             raise ValueError("an action can be added only where actions are listed; here they vary")
@@ -94,7 +94,7 @@ class Choice(Configured):
             raise ValueError(f"name must be {allowed}, got {checks.show(name)}")
         return Choice([*self.names, str(name)] if self.names else self.actions + 1, self.features)
 
-    def with_actions(self, actions: int | list[str]) -> Choice:
+    def with_actions(self, actions: int | list[str]) -> "Choice":
         """The choice among these actions: the current ones, perhaps renamed, and new ones."""
         made = Choice(actions, self.features)
         if (
@@ -203,10 +203,8 @@ class Choice(Configured):
 
     def example_observation(self) -> Any:
         """An observation of zeros; of one action, if every decision brings its own."""
-        one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width
-        if self.shared:
-            return [one]
-        return one if self.features else None
+        one: Any = {} if isinstance(self.features, Features) else [0.0] * self.width or None
+        return [one] if self.shared else one
 
     def example(self, episode: int, information: object, *, outcome: bool) -> Reward | None:
         """An example of a reward."""
@@ -216,7 +214,7 @@ class Choice(Configured):
         """The reward from the value that `to_json` returned."""
         return read(value)
 
-    def trial(self, seed: int = 0) -> Trial:
+    def trial(self, seed: int = 0) -> "Trial":
         """A small world for `belated.testing.check_agent`."""
         return Trial(self, seed)
 
@@ -245,3 +243,55 @@ def _numbers(x: object, d: int, rows: bool) -> Floats:
         wrong = given[~(np.abs(given) <= LARGEST)][0]
         raise ValueError(f"x must hold finite numbers of at most {LARGEST:g}, got {wrong}")
     return given if rows else given.reshape(1, d)
+
+
+class Trial:
+    """Visitors for `belated.testing`; an outcome is the value of the action plus noise."""
+
+    def __init__(self, problem: Choice, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self._values = rng.normal(size=(VISITORS, problem.actions or ROWS))
+        self._visitors = [_visitor(problem, rng) for _ in range(VISITORS)]
+
+    def play(self, agent: Any, episode: Any, rng: np.random.Generator) -> list[Reward]:
+        """Act in an episode; returns its outcome."""
+        kind = episode.number % VISITORS
+        action, _ = episode.act(0, self._visitors[kind], rng)
+        return [Reward(episode.number, float(self._values[kind, action] + rng.normal()))]
+
+    def policy(self, agent: Any, episode: Any) -> Floats:
+        """The probabilities of an episode for every visitor, (visitors, actions)."""
+        rows: Floats = np.array([episode.probabilities(0, x) for x in self._visitors])
+        assert np.all(rows >= 0.0)
+        assert np.allclose(rows.sum(axis=1), 1.0)
+        return rows
+
+    def spoil(self, episode: Any) -> None:
+        """Do nothing: an episode has no arrays to overwrite."""
+
+    def spoiled(self, records: list[Reward]) -> list[Reward]:
+        """The records themselves: rewards hold no arrays."""
+        return records
+
+    def bad_records(self, agent: Any, records: list[Reward]) -> dict[str, object]:
+        """Invalid batches, by name."""
+        (reward,) = records
+        other = Reward(reward.episode, reward.value + 1.0)
+        return {
+            "an outcome never begun": [Reward(reward.episode + 100, 0.0)],
+            "another outcome of the same event": [reward, other],
+            "no record": [None],
+            "no list": 7,
+        }
+
+
+def _visitor(problem: Choice, rng: np.random.Generator) -> Any:
+    """Features for `decide`."""
+    if isinstance(problem.features, Features):
+        given = {
+            name: float(rng.normal()) if kind == "number" else f"v{rng.integers(3)}"
+            for name, kind in problem.features.fields.items()
+        }
+        return [given] * ROWS if problem.shared else given
+    shape = (ROWS, problem.width) if problem.shared else problem.width
+    return rng.normal(size=shape) if problem.width else None

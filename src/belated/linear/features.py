@@ -1,7 +1,5 @@
 """Vectors from named numbers and categories."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -64,10 +62,11 @@ class Features(Configured):
             if name not in self.fields:
                 checks.choice("the name of a feature", name, self.fields)
         there = {name: value for name, value in given.items() if not _is_missing(value)}
-        raw = np.full(len(self.numbers), math.nan)
-        for n, name in enumerate(self.numbers):
-            if name in there:
-                raw[n] = checks.real(name, there[name], -LARGEST, LARGEST)
+        numbers = (
+            checks.real(name, there[name], -LARGEST, LARGEST) if name in there else math.nan
+            for name in self.numbers
+        )
+        raw = np.fromiter(numbers, np.float64)
         scaled = dict(zip(self.numbers, standardised(raw, scaling), strict=True))
         vector = np.zeros(self.width)
         for name, places in self._places.items():
@@ -132,9 +131,9 @@ def unscaled(features: object) -> Floats:
 
 def noted(scaling: Floats, raw: list[Floats]) -> Floats:
     """The scaling with the numbers (n,) of more vectors; NaN is missing (Welford 1962)."""
-    for numbers in raw:
+    for numbers in raw if scaling.size else ():
         vectors, seen, mean, square = scaling
-        if not len(numbers) or vectors[0] >= FIRST:
+        if vectors[0] >= FIRST:
             break
         there = ~np.isnan(numbers)
         seen = seen + there

@@ -1,10 +1,8 @@
 """The outcome of a decision: one number, or several that are added."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from belated.core import checks
 from belated.core.contract import Decision, FeedbackError, altered
@@ -41,17 +39,16 @@ class Reward:
 
     def __post_init__(self) -> None:
         given: object = self.episode
-        if isinstance(given, Decision):
-            checks.fix(self, "episode", given.number)
+        number = given.number if isinstance(given, Decision) else given
         try:
-            checks.fix(self, "episode", checks.integer("episode", self.episode, 0))
+            checks.fix(self, "episode", checks.integer("episode", number, 0))
             checks.fix(self, "value", checks.real("value", self.value, -LARGEST, LARGEST))
             if self.event is not None and not isinstance(self.event, str):
                 raise ValueError(f"event must be a text or None, got {checks.show(self.event)}")
             if self.at is not None:
                 checks.fix(self, "at", checks.real("at", self.at, -math.inf))
         except ValueError as error:
-            raise FeedbackError(f"Reward of episode {checks.show(self.episode)}: {error}") from None
+            raise FeedbackError(f"Reward of episode {checks.show(number)}: {error}") from None
 
     @property
     def key(self) -> str:
@@ -62,11 +59,11 @@ class Reward:
         """The value of the event."""
         return {self.key: self.value}
 
-    def renumbered(self, episode: int) -> Reward:
+    def renumbered(self, episode: int) -> Self:
         """A copy of the record for another decision."""
-        return Reward(episode, self.value, self.event, self.at)
+        return altered(self, episode=episode)
 
-    def dated(self, at: float | None) -> Reward:
+    def dated(self, at: float | None) -> Self:
         """A copy that arrived at this time, unless the record has a time of arrival already."""
         return self if at is None or self.at is not None else altered(self, at=at)
 
