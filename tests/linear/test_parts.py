@@ -194,7 +194,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     np.testing.assert_allclose(fitted.theta, want.theta, rtol=1e-9)
     rss = fit.residual(gram, moment, (mass * y * y)[10:].sum(), want)
     assert variance == pytest.approx((rss + 2.0 * sums.outcome[1]) / (mass[10:].sum() + 2.0))
-    one = fit.copied(sums, fit.Sums(3, 3, 3, rare=False))
+    one = fit.Sums(3, 3, 3, rare=False).including(sums)
     assert (one.gram.shape, one.raw.shape, one.plays[2]) == ((3, 3, 3), (3, 2), 0.0)
     one.clear()
     assert sums.gram.any()

@@ -17,16 +17,14 @@ Between two edges F grows linearly from the smallest to the largest delay that w
 so that outcomes which all take the same time are known to be complete as soon as that has passed.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 
 from belated.core.arrays import Floats, Indices
 from belated.core.compiled import njit
-from belated.core.tree import Entries, Learned
+from belated.core.tree import Entries, Learned, learned_names
 
 POOLED = 10.0
 """The weight, in reports, of the hazard of all actions in that of one action."""
@@ -65,6 +63,13 @@ class Delays(Learned):
     def add(self, models: Indices, delays: Floats, ages: Floats) -> None:
         """Count reports: their models, delays and the ages of their decisions, in units."""
         count(models, delays, ages, self.came, self.risk, self.early, self.first, self.last)
+
+    def including(self, others: "Delays") -> Self:
+        """These fresh counts, with what others have counted, perhaps of fewer models."""
+        for name in learned_names(type(self)):
+            before = getattr(others, name)
+            getattr(self, name)[tuple(map(slice, before.shape))] = before
+        return self
 
     def longest(self) -> float:
         """The edge of the longest delay, in units: F is 1 from this age on."""

@@ -31,23 +31,18 @@ do not say remains as it was. The constant of all models is then fixed where eve
 own: it would move them all.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import lapack
 
 from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
 from belated.core.compiled import njit
-from belated.core.tree import Entries
+from belated.core.tree import Count, Entries
 from belated.linear.exposure import Delays
-
-if TYPE_CHECKING:
-    from belated.linear.model import Known
-    from belated.linear.rows import Rows
+from belated.linear.rows import Rows
 
 PSEUDO = 0.1
 """The weight of the mean outcome in the constant of all models."""
@@ -94,10 +89,33 @@ class Weighed(NamedTuple):
     delays: Floats
     ages: Floats
 
-    def rows(self, here: slice | Bools) -> Weighed:
+    def rows(self, here: slice | Bools) -> Self:
         """Some of the decisions."""
         parts: Any = (part[here] for part in self)
-        return Weighed(*parts)
+        return type(self)(*parts)
+
+
+class Belief(NamedTuple):
+    """The weights of all models: N(theta_i, s^2 V_i^-1), around one constant.
+
+    Attributes:
+        theta: (M, p).
+        precision: V, (M, p, p).
+        constant: of all models.
+        weight: the precision of the constant, in outcomes.
+    """
+
+    theta: Annotated[Floats, Entries("models p")]
+    precision: Annotated[Floats, Entries("models p p")]
+    constant: Annotated[float, Entries()]
+    weight: Annotated[float, Entries(low=0.0)]
+
+    def with_model(self) -> Self:
+        """One more model, which is the mean of the others."""
+        theta, precision = (
+            frozen(np.concatenate([part, part.mean(axis=0, keepdims=True)])) for part in self[:2]
+        )
+        return self._replace(theta=theta, precision=precision)
 
 
 class Sums(Delays):
@@ -197,39 +215,28 @@ class Sums(Delays):
         return Belief(np.zeros((M, self.p)), precision, self.outcome[0], PSEUDO)
 
 
-Counts = TypeVar("Counts", bound=Delays)
-
-
-def copied(counts: Delays, fresh: Counts) -> Counts:
-    """Fresh counts, with what others have counted; fresh ones may have more models."""
-    for name, value in vars(fresh).items():
-        if isinstance(value, np.ndarray):
-            before = getattr(counts, name)
-            value[tuple(map(slice, before.shape))] = before
-    return fresh
-
-
-class Belief(NamedTuple):
-    """The weights of all models: N(theta_i, s^2 V_i^-1), around one constant.
+class Known(NamedTuple):
+    """What a fit has found.
 
     Attributes:
-        theta: (M, p).
-        precision: V, (M, p, p).
+        theta: weights of the features, and of the constant if every action has a model, (M, p).
+        covariance: of the weights in units of sigma^2, (M, p, p).
         constant: of all models.
-        weight: the precision of the constant, in outcomes.
+        sigma: the standard deviation of an outcome given its prediction.
+        rate: the share of decisions that report in the end.
+        nonzero: the mean number of features that are not 0.
+        decisions: the number of decisions from which on it is fitted anew.
+        reports: the number of reports from which on it is fitted anew.
     """
 
     theta: Annotated[Floats, Entries("models p")]
-    precision: Annotated[Floats, Entries("models p p")]
+    covariance: Annotated[Floats, Entries("models p p")]
     constant: Annotated[float, Entries()]
-    weight: Annotated[float, Entries(low=0.0)]
-
-    def with_model(self) -> Belief:
-        """One more model, which is the mean of the others."""
-        theta, precision = (
-            frozen(np.concatenate([part, part.mean(axis=0, keepdims=True)])) for part in self[:2]
-        )
-        return Belief(theta, precision, self.constant, self.weight)
+    sigma: Annotated[float, Entries(low=0.0)]
+    rate: Annotated[float, Entries(low=0.0, high=1.0)]
+    nonzero: Annotated[float, Entries(low=1.0)]
+    decisions: Count
+    reports: Count
 
 
 def weigh(
@@ -245,7 +252,7 @@ def weigh(
     ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
     outcome, weight = raw, np.ones(1)
     if rows.silent:
-        counts = copied(past, Delays(len(past.came)))
+        counts = Delays(len(past.came)).including(past)
         counts.add(models[hits], delays[hits], ages[hits])
         exposed = counts.at(counts.shares(), models, ages)
         if not shown:
@@ -309,14 +316,11 @@ def add_square(lower: Floats, weight: float, z: Floats) -> None:
 @njit(cache=True)
 def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> Floats:
     """The prediction of each decision, (n,)."""
-    out = np.full(len(x), constant)
-    width = x.shape[1]
+    out, z = np.full(len(x), constant), np.ones(x.shape[1] + 1)
     for k in range(len(x)):
-        weights = theta[max(models[k], 0)]
-        for u in range(width):
-            out[k] += weights[u] * x[k, u]
-        if len(weights) > width:
-            out[k] += weights[width]
+        z[:-1] = x[k]
+        for u in range(theta.shape[1]):
+            out[k] += theta[max(models[k], 0), u] * z[u]
     return out
 
 

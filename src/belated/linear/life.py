@@ -1,22 +1,16 @@
 """Summaries of a learner for people: the outcomes of each action, and what features do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
-from belated.linear.fit import Sums
-from belated.linear.model import Known
+from belated.linear.fit import Known, Sums
+from belated.linear.model import Model
 from belated.verdict import DRAWS, ActionRow, Z
-
-if TYPE_CHECKING:
-    from belated.linear.sampler import LinearSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +144,15 @@ def table(
     return [ActionRow(*row) for row in values]
 
 
-def learned(agent: LinearSampler, sums: Sums, known: Known | None) -> list[ActionRow]:
+def learned(
+    model: Model, sums: Sums, known: Known | None, silence: float | None
+) -> list[ActionRow]:
     """The table of a learner; with features, the outcomes are those for all visitors."""
-    problem = agent.problem
+    problem = model.problem
     outcomes = means(sums.exposed, sums.raw, sums.hits)
     names = ["all"] if problem.shared else [problem.name(a) for a in range(len(sums.plays))]
     if known is not None and problem.width and not problem.shared:
         effect, errors = effects(known, sums.average[None])
         outcomes = known.constant + effect[:, 0], errors[:, 0]
     counts = sums.plays, sums.hits, sums.exposed
-    return table(names, counts, outcomes, agent.silence or 0.0, agent.retired)
+    return table(names, counts, outcomes, silence or 0.0, model.retired)

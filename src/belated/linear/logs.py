@@ -1,7 +1,5 @@
 """A log of decisions in columns, for warm starts and off-policy evaluation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import datetime

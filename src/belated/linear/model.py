@@ -13,11 +13,9 @@ matters little, hence 1 / n. A floor and a holdout are then added, so that the s
 are those with which the action is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -25,12 +23,12 @@ from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.core.contract import Decision, unchecked
-from belated.core.tree import Configured, Count, Entries
+from belated.core.tree import Configured, Entries
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.exposure import EDGES
 from belated.linear.features import Features, unscaled
-from belated.linear.fit import form
+from belated.linear.fit import Known, form
 
 OPTIMISM = 0.5
 """What is added to a prediction, in standard errors."""
@@ -49,30 +47,6 @@ FINE = 128
 NORMAL = np.array(
     [0.5 * math.erfc((FAR - k / FINE) / 2**0.5) for k in range(int(2 * FAR * FINE) + 1)]
 )
-
-
-class Known(NamedTuple):
-    """What a fit has found.
-
-    Attributes:
-        theta: weights of the features, and of the constant if every action has a model, (M, p).
-        covariance: of the weights in units of sigma^2, (M, p, p).
-        constant: of all models.
-        sigma: the standard deviation of an outcome given its prediction.
-        rate: the share of decisions that report in the end.
-        nonzero: the mean number of features that are not 0.
-        decisions: the number of decisions from which on it is fitted anew.
-        reports: the number of reports from which on it is fitted anew.
-    """
-
-    theta: Annotated[Floats, Entries("models p")]
-    covariance: Annotated[Floats, Entries("models p p")]
-    constant: Annotated[float, Entries()]
-    sigma: Annotated[float, Entries(low=0.0)]
-    rate: Annotated[float, Entries(low=0.0, high=1.0)]
-    nonzero: Annotated[float, Entries(low=1.0)]
-    decisions: Count
-    reports: Count
 
 
 class Model(Configured):

@@ -1,7 +1,5 @@
 """The log of a learner of decisions: one row per decision, in columns that grow, and its clock."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable

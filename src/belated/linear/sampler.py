@@ -12,8 +12,6 @@ No constant has a unit: the learner does the same if outcomes and `silence` are 
 power of two, and the same up to rounding if a number is added to both.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +30,7 @@ from belated.linear.exposure import UNIT_EDGES
 from belated.linear.features import noted
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Known, Model
+from belated.linear.model import Model
 from belated.linear.reward import LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
@@ -359,13 +357,13 @@ class LinearSampler(Model, Deciding):
         sums.take(log, first if at is None else int(np.searchsorted(at, first)))
         return sums
 
-    def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> Known:
+    def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> fit.Known:
         """What a regression says; pending decisions count in the covariance."""
         p, made, reports = sums.p, self.made, self._ledger.reports
         precision = fitted.precision + sums.asked[:, :p, :p]
         growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
         counted = reports * self._counted / max(made, 1)
-        return Known(
+        return fit.Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
             float(fitted.constant),
@@ -387,7 +385,7 @@ class LinearSampler(Model, Deciding):
         if self.reference is not None:
             given["reference"] = [*self.reference, 0.0]
         made = LinearSampler(**given)  # raises an error if there is no room
-        self._past = fit.copied(self._past, made._past)
+        self._past = made._past.including(self._past)
         self.problem, self.reference = made.problem, made.reference
         self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
         self._policy_places, self._terms = {}, []
@@ -436,7 +434,7 @@ class LinearSampler(Model, Deciding):
             self._fit()
         return self._model(self.known)
 
-    def _model(self, known: Known | None) -> Model:
+    def _model(self, known: fit.Known | None) -> Model:
         """The model with what a fit has found."""
         given = {"floor": self.floor, "holdout": self.holdout}
         made = Model(self.problem, **given, reference=self.reference)
@@ -465,7 +463,7 @@ class LinearSampler(Model, Deciding):
             until=max(log.heard, log.clock, float(time.max())) if len(kept) else None,
         )
 
-    def _now(self) -> tuple[fit.Sums, Known | None]:
+    def _now(self) -> tuple[fit.Sums, fit.Known | None]:
         """All sums, and what they say.
 
         Decisions that are fully exposed are summed up once; the next look begins after them.
@@ -491,7 +489,7 @@ class LinearSampler(Model, Deciding):
 
     def table(self) -> list[ActionRow]:
         """One row per action: plays, reports, expected outcome with an interval, lead."""
-        return life.learned(self, *self._now())
+        return life.learned(self, *self._now(), self.silence)
 
     def overview(self, most: int = 40, newest: int = 100) -> Overview:
         """The table, the current probabilities, and the weights of the important features.
@@ -507,10 +505,8 @@ class LinearSampler(Model, Deciding):
             shares = [model.shares(x[None], models) for x in asked]
             now = self.every(models, np.mean(shares, axis=0))
         ages, pool = UNIT_EDGES * log.unit, sums.pooled() * (known is not None)
-        rows, weights = (
-            life.learned(self, sums, known),
-            life.weights(self.problem, sums, known, most),
-        )
+        rows = life.learned(self, sums, known, self.silence)
+        weights = life.weights(self.problem, sums, known, most)
         return Overview(rows, now, weights, ages, pool, self.silence)
 
     def verdict(

@@ -4,8 +4,6 @@ The expected outcome of every action is known, so that the value of a policy is 
 drawn from a seed before the first decision: two learners with the same seed get the same visitors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
