@@ -247,7 +247,7 @@ def weigh(
     Where every outcome reports, F is 1 after the report, and 0 before. Shown to people, no amount
     is clipped, and all weights are 1.
     """
-    x, models, raw, hits = rows.x[at], rows.model[at], rows.outcome[at], rows.hits(at)
+    x, models, raw, hits = rows.x[at], rows.model[at], rows.raw(at), rows.hits(at)
     unit = rows.unit
     ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
     outcome, weight = raw, np.ones(1)

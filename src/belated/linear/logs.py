@@ -52,10 +52,8 @@ class DecisionLog:
         self.actions: Ints = checks.whole_numbers("actions", _numbered(actions, names), 0)
         n = len(self.actions)
         self.estimated = probabilities is None
-        given = np.zeros((n, 0)) if x is None else checks.numbers("x", _listed(x), f"({n}, d)")
-        if given.ndim != 2 or len(given) != n:
-            raise ValueError(f"x must have shape ({n}, d), got shape {given.shape}")
-        self.x = _within("x", given, features.LARGEST)
+        given = np.zeros((n, 0)) if x is None else x
+        self.x = _column("x", given, n, 2, largest=features.LARGEST)
         self.probabilities = (
             propensities(self.actions, self.x)
             if probabilities is None
@@ -65,16 +63,14 @@ class DecisionLog:
             raise ValueError("probabilities must be above 0 and at most 1, got one that is not")
         self.rewards = _column("rewards", rewards, n, largest=reward.LARGEST, missing=True)
         self.clocked = decided is not None
-        self.decided = np.arange(float(n)) if decided is None else _column("decided", decided, n)
+        self.decided = _column("decided", np.arange(n) if decided is None else decided, n)
         falls = np.diff(self.decided, prepend=-math.inf) < 0.0
         if falls.any():
             raise ValueError(f"decided must never fall, got {self.decided[falls][0]:g} too late")
         came: Bools = ~np.isnan(self.rewards)
-        self.came = came
-        if reported is None:
-            self.reported = np.where(came, self.decided, math.nan)
-        else:
-            self.reported = _column("reported", reported, n, missing=True)
+        at_once = np.where(came, self.decided, math.nan)
+        reported = at_once if reported is None else reported
+        self.came, self.reported = came, _column("reported", reported, n, missing=True)
         if (np.isnan(self.reported) == came).any():
             raise ValueError("reported must have a time exactly where there is a reward")
         if (self.reported[came] < self.decided[came]).any():
@@ -94,29 +90,25 @@ def propensities(actions: Ints, x: Floats) -> Floats:
     nothing but these features.
     """
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to import
-    from scipy.special import logsumexp  # noqa: PLC0415
+    from scipy.special import log_softmax  # noqa: PLC0415
 
-    n, A = len(actions), int(actions.max(initial=0)) + 1
+    n, A, d = len(actions), int(actions.max(initial=0)) + 1, x.shape[1]
     if not n:
         return np.zeros(0)
     scale = np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0)
     X = np.column_stack([(x - x.mean(axis=0)) / scale, np.ones(n)])
-    chosen = np.eye(A)[actions]
+    chosen, ridge = np.eye(A)[actions], np.append(np.ones(d), 0.0)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         theta = flat.reshape(A, -1)
-        logits = X @ theta.T
-        normal = logsumexp(logits, axis=1)
-        slope = (np.exp(logits - normal[:, None]) - chosen).T @ X
-        slope[:, :-1] += theta[:, :-1]
-        value = float(normal.sum() - (logits * chosen).sum() + 0.5 * (theta[:, :-1] ** 2).sum())
-        return value, slope.ravel()
+        logs = log_softmax(X @ theta.T, axis=1)
+        slope = (np.exp(logs) - chosen).T @ X + ridge * theta
+        return 0.5 * float((ridge * theta**2).sum()) - float((chosen * logs).sum()), slope.ravel()
 
-    start = np.zeros((A, X.shape[1]))
+    start = np.zeros((A, d + 1))
     start[:, -1] = np.log(np.maximum(chosen.mean(axis=0), 1e-12))
     best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B").x.reshape(A, -1)
-    logits = X @ best.T
-    return frozen(np.exp(logits - logsumexp(logits, axis=1)[:, None])[np.arange(n), actions])
+    return frozen(np.exp(log_softmax(X @ best.T, axis=1))[np.arange(n), actions])
 
 
 def _listed(value: Any) -> Any:
@@ -140,21 +132,23 @@ def _numbered(actions: Any, names: Sequence[str] | None) -> Any:
 
 
 def _column(
-    name: str, value: object, n: int, *, largest: float = LARGEST_FLOAT, missing: bool = False
+    name: str,
+    value: object,
+    n: int,
+    axes: int = 1,
+    *,
+    largest: float = LARGEST_FLOAT,
+    missing: bool = False,
 ) -> Floats:
-    """Numbers (n,); see `_within`."""
-    column = checks.numbers(name, _listed(value), f"({n},)")
-    if column.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), got shape {column.shape}")
-    return _within(name, column, largest, missing=missing)
+    """Numbers (n,), or (n, d) with two axes, read-only, if none is larger.
 
-
-def _within(name: str, value: Floats, largest: float, *, missing: bool = False) -> Floats:
-    """The numbers, read-only, if none is larger; missing: whether NaN is allowed."""
-    wrong = ~(np.abs(value) <= largest)
-    if missing:
-        wrong &= ~np.isnan(value)
-    if wrong.any():
-        first = value[wrong][0]
-        raise ValueError(f"{name} must hold finite numbers of at most {largest:g}, got {first}")
-    return frozen(value)
+    missing: whether NaN is allowed.
+    """
+    shape = f"({n},)" if axes == 1 else f"({n}, d)"
+    found = checks.numbers(name, _listed(value), shape)
+    if found.ndim != axes or len(found) != n:
+        raise ValueError(f"{name} must have shape {shape}, got shape {found.shape}")
+    wrong = found[~(np.abs(found) <= largest) & ~(missing & np.isnan(found))]
+    if wrong.size:
+        raise ValueError(f"{name} must hold finite numbers of at most {largest:g}, got {wrong[0]}")
+    return frozen(found)

@@ -37,7 +37,7 @@ class Rows(Learned):
         x: features of the chosen action, without the constant.
         model: that of the chosen action; -1 while the decision has not acted.
         time: when the decision began.
-        outcome: the sum of its events, less silence; 0 while nothing has reported.
+        outcome: the sum of its events.
         delay: of the first report; -1 while nothing has reported.
         until: when it was closed, so that its outcomes are not taken any more; infinite before.
         probability: of the chosen action; 0 if it was made elsewhere.
@@ -81,7 +81,7 @@ class Rows(Learned):
         self.time, self.outcome, self.delay, self.until, self.probability = (
             np.zeros(0) for _ in range(5)
         )
-        self.heard = self.clock = -1.0
+        self.heard = self.clock = -LATEST
         self.clocked, self.calls = None, []
 
     # Decisions
@@ -110,8 +110,8 @@ class Rows(Learned):
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
-        still: list[int] = np.flatnonzero(self.until[: self.count] == math.inf).tolist()
-        return [self.base + k for k in still]
+        still = np.flatnonzero(self.until[: self.count] == math.inf)
+        return [self.base + k for k in still.tolist()]
 
     def is_open(self, number: int) -> bool:
         """Whether an outcome of this decision can still be taken."""
@@ -126,7 +126,11 @@ class Rows(Learned):
     def hits(self, at: slice | Ints | int) -> Bools:
         """Which of these decisions have reported; under silence, a sum that equals it has not."""
         came: Bools = self.delay[at] >= 0.0
-        return came & (self.outcome[at] != 0.0) if self.silent else came
+        return came & (self.outcome[at] != self.silence) if self.silent else came
+
+    def raw(self, at: slice | Ints) -> Floats:
+        """Outcomes less silence; 0 while nothing has reported."""
+        return np.where(self.delay[at] >= 0.0, self.outcome[at] - self.silence, 0.0)
 
     def close(self, numbers: Ints) -> int:
         """Close decisions; returns how many of the oldest rows are closed and are to be dropped.
@@ -153,13 +157,12 @@ class Rows(Learned):
 
     def news(
         self, records: Iterable[Reward]
-    ) -> tuple[dict[int, dict[str, float]], dict[int, float], int]:
-        """What is then known of decisions, when something new arrived, and how much is late.
+    ) -> tuple[dict[int, tuple[dict[str, float], float]], int]:
+        """What is then known of decisions, and when something new arrived; how much is late.
 
         Nothing changes; raises `FeedbackError` if a reward is wrong.
         """
-        facts: dict[int, dict[str, float]] = {}
-        arrived: dict[int, float] = {}
+        news: dict[int, tuple[dict[str, float], float]] = {}
         late = 0
         for record in in_a_list(records):
             check(record)
@@ -171,24 +174,22 @@ class Rows(Learned):
             elif self.model[number - self.base] < 0:
                 why = "episode must be one that has acted"
             else:
-                known = facts.setdefault(number, self.facts(number))
+                known, at = news.get(number) or (self.facts(number), math.inf)
                 if record.key not in known:
-                    known[record.key] = record.value
-                    at = math.inf if record.at is None else record.at
-                    arrived[number] = min(at, arrived.get(number, at))
+                    at = at if record.at is None else min(at, record.at)
+                    news[number] = {**known, record.key: record.value}, at
                 elif known[record.key] != record.value:
                     event = "" if record.event is None else f" of event {record.event!r}"
                     why = f"value{event} is known to be {known[record.key]:g}, got {record.value:g}"
             if why:
                 raise FeedbackError(f"Reward of episode {number}: {why}")
-        return facts, arrived, late
+        return news, late
 
     def facts(self, number: int) -> dict[str, float]:
         """The values of the events of an open decision that have arrived, by key."""
         k = number - self.base
-        if number in self.events or self.delay[k] < 0.0:
-            return dict(self.events.get(number, {}))
-        return {EVENT: self.outcome.item(k) + self.silence}
+        alone = {EVENT: self.outcome.item(k)} if self.delay[k] >= 0.0 else {}
+        return self.events.get(number, alone)
 
     def take(self, number: int, facts: dict[str, float], at: float) -> None:
         """Note all that is known of a decision; at: when something new arrived."""
@@ -197,7 +198,7 @@ class Rows(Learned):
         delay, before = max(arrived - self.time.item(k), 0.0), self.delay.item(k)
         if len(facts) > 1 or EVENT not in facts:
             self.events[number] = dict(sorted(facts.items()))
-        self.outcome[k] = math.fsum(facts.values()) - self.silence
+        self.outcome[k] = math.fsum(facts.values())
         self.delay[k] = delay if before < 0.0 else min(before, delay)
         self.reports += int(self.hits(k)) - int(hit)
 
@@ -218,11 +219,9 @@ class Rows(Learned):
         """
         if self.clocked is None:
             self.clocked = now is not None
-            self.clock = 0.0 if now is None else now
         if not self.clocked:
             now = float(self.seen)
-        if now is not None and now > self.clock:
-            self.clock = now
+        self.clock = max(self.clock, self.clock if now is None else now)
         if len(self.calls) < CALLS:
             self.calls.append(self.clock)
 

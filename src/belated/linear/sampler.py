@@ -266,14 +266,14 @@ class LinearSampler(Model, Deciding):
         time = log.checked(now)
         if self._acting:
             self._read_notes()
-        facts, arrived, late = log.news(records)
+        news, late = log.news(records)
         final = log.heard - self._terms[0] if self._terms else -math.inf
-        if any(final >= log.time[k - log.base] >= self._followed[0] for k in arrived):
+        if any(final >= log.time[k - log.base] >= self._followed[0] for k in news):
             self._follow()  # so that what comes after the window changes no sequence
         self._batch = log.hear(time) > BATCH or self._batch
         log.late += late
-        for number in sorted(arrived):
-            log.take(number, facts[number], arrived[number])
+        for number, (facts, at) in sorted(news.items()):
+            log.take(number, facts, at)
             k, looked = number - log.base, self._looked
             if looked is not None and k < looked[2] and k not in looked[1]:
                 self._looked = None
@@ -456,7 +456,7 @@ class LinearSampler(Model, Deciding):
         return DecisionLog(
             log.model[kept],
             log.probability[kept],
-            np.where(came, log.outcome[kept] + log.silence, math.nan),
+            np.where(came, log.outcome[kept], math.nan),
             x=log.x[kept],
             decided=time if len(kept) else None,
             reported=np.where(came, time + delay, math.nan),
@@ -593,7 +593,7 @@ class LinearSampler(Model, Deciding):
         came = (log.delay[new] >= 0.0) & (log.delay[new] <= window)
         counted = (log.known[new] >= 0) & (came | log.silent)
         kept, came = new[counted], came[counted]
-        outcomes = np.where(came, log.outcome[kept], 0.0) + log.silence
+        outcomes = np.where(came, log.outcome[kept], log.silence)
         if contest.range and (outcomes != outcomes.clip(*contest.range)).any():
             self._terms = [*self._terms, 1.0]  # so that all verdicts with this range say so
             return None
