@@ -95,7 +95,7 @@ def all_but_by_step(
 
 
 BOTH: dict[str, dict[str, object]] = {
-    "ties to the first action": {f"{each}.rewound": LowestAction for each in (PLANNER, INFORMED)},
+    "ties to the first action": {f"{PLANNER}.rewound": LowestAction},
     "no visits on their way": {f"{PENDING}.Pending.put_in": lambda *_: None},
     "prior visits of a row 0": {f"{DEEP}.PRIOR": 0.0},
 }

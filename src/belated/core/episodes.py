@@ -533,7 +533,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
         """Note the type of the memory."""
         super().__init_subclass__(**given)
         for base in vars(cls).get("__orig_bases__", ()):
-            if get_origin(base) is Learner:
+            if issubclass(get_origin(base) or object, Learner):
                 (cls.remembers,) = get_args(base)
 
     def __init__(self, problem: Any, **arguments: Any) -> None:

@@ -273,29 +273,26 @@ def from_table(given: Mapping[str, Any]) -> Experiment:
 
 def to_table(experiment: Experiment) -> dict[str, Any]:
     """The table that describes an experiment; the inverse of `from_table`."""
-    result = _given(experiment)
-    result["agents"] = [
-        {"name": learner.name, **plain(learner.agent), **_given(learner, "agent")}
-        for learner in experiment.agents
-    ]
-    result["cases"] = [_given(case) for case in experiment.cases]
-    result["sweep"] = {path: plain(values) for path, values in experiment.sweep}
-    if experiment.select is not None:
-        result["select"] = dataclasses.asdict(experiment.select)
-    for key in ("first_seed", "cases", "sweep"):
-        if not result[key]:
-            del result[key]
+    select = experiment.select
+    result = _given(experiment) | {
+        "agents": [
+            {"name": learner.name, **plain(learner.agent), **_given(learner, "agent")}
+            for learner in experiment.agents
+        ],
+        "cases": [_given(case) for case in experiment.cases],
+        "sweep": {path: plain(values) for path, values in experiment.sweep},
+        "select": None if select is None else dataclasses.asdict(select),
+    }
     # plain values first: in TOML, keys after a table belong to the table
-    return dict(sorted(result.items(), key=lambda item: isinstance(item[1], dict | list)))
+    ordered = sorted(result.items(), key=lambda item: isinstance(item[1], dict | list))
+    return {name: value for name, value in ordered if value}
 
 
 def _given(item: Experiment | Learner | Case, *without: str) -> dict[str, Any]:
-    values = {f.name: getattr(item, f.name) for f in dataclasses.fields(item) if f.init}
-    return {
-        name: plain(value)
-        for name, value in values.items()
-        if value is not None and value != "" and name not in without
-    }
+    """The fields that are not left out, as plain values."""
+    names = [f.name for f in dataclasses.fields(item) if f.init and f.name not in without]
+    values = {name: plain(getattr(item, name)) for name in names}
+    return {name: value for name, value in values.items() if value}
 
 
 def _learner(key: str, item: Mapping[str, Any]) -> Learner:

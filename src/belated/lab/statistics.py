@@ -50,21 +50,17 @@ DEFAULT = {"means": "means", "drawn": "hindsight"}
 """The regret for these costs, if none is asked for."""
 
 
-def regret(kind: str) -> pl.Expr:
-    """A cumulative regret as an expression over the rows of one run."""
-    checks.choice("regret", kind, REGRETS)
-    if kind == "hindsight":
-        return pl.col("regret")
-    mean = pl.col("mean_value")
-    if kind == "so far":
-        return mean.cum_sum() - pl.col("best_so_far")
-    return (mean - pl.col("mean_comparator" if kind == "means" else "best_each")).cum_sum()
-
-
 def with_regret(rows: pl.DataFrame, kind: str) -> pl.DataFrame:
-    """The rows with another regret in the column `regret`."""
-    runs = ["case", "agent", "seed"]
-    return rows.with_columns(regret=regret(kind).over(runs))
+    """The rows with one of the cumulative regrets in the column `regret`."""
+    mean = pl.col("mean_value")
+    regrets = {
+        "hindsight": pl.col("regret"),
+        "means": (mean - pl.col("mean_comparator")).cum_sum(),
+        "dynamic": (mean - pl.col("best_each")).cum_sum(),
+        "so far": mean.cum_sum() - pl.col("best_so_far"),
+    }
+    found = regrets[checks.choice("regret", kind, REGRETS)]
+    return rows.with_columns(regret=found.over(["case", "agent", "seed"]))
 
 
 def noisy(rows: pl.DataFrame) -> bool:

@@ -149,25 +149,19 @@ def rehearse(experiment: Experiment, source: str = "") -> None:
 
     source: the file of the experiment, for error messages.
     """
+    seed = experiment.first_seed
     for case in experiment.case_names():
         with _in(source), _in(f"case {case!r}" if case else ""):
-            _rehearse(experiment, case)
-
-
-def _rehearse(experiment: Experiment, case: str) -> None:
-    scene = experiment.scene(case)
-    seed = experiment.first_seed
-    world = world_of(scene, seed)
-    if isinstance(world, World):
-        checks.in_unit_interval(
-            "costs of episode 0",
-            cost_function("costs of episode 0", world.costs.seeded(0).at(0), world.problem.shape),
-        )
-    delays = delays_of(scene, world, seed)
-    for learner in experiment.learners_of(case):
-        swept = learner.name != experiment.base(learner.name)
-        with _in(f"sweep, {learner.name!r}" if swept else ""):
-            agent_of(experiment, learner, world, delays, case, seed)
+            scene = experiment.scene(case)
+            world = world_of(scene, seed)
+            if isinstance(world, World):
+                what, costs = "costs of episode 0", world.costs.seeded(0).at(0)
+                checks.in_unit_interval(what, cost_function(what, costs, world.problem.shape))
+            delays = delays_of(scene, world, seed)
+            for learner in experiment.learners_of(case):
+                swept = learner.name != experiment.base(learner.name)
+                with _in(f"sweep, {learner.name!r}" if swept else ""):
+                    agent_of(experiment, learner, world, delays, case, seed)
 
 
 @contextlib.contextmanager

@@ -34,25 +34,15 @@ import numpy as np
 from belated.core import checks, versions
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import Information
-from belated.core.episodes import Learner, Open, generator
+from belated.core.episodes import Open
 from belated.core.tree import Entries
 from belated.core.versions import Kept
-from belated.tabular.kernels import beliefs, deep_planning
-from belated.tabular.kernels.beliefs import RATE, CostMemories
+from belated.tabular.kernels import beliefs
+from belated.tabular.kernels.beliefs import RATE
 from belated.tabular.parts.costs import REVEALED
-from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.regret_matching import RegretMatching, Regrets
-from belated.tabular.parts.transitions import Model
 from belated.tabular.parts.update import Arrival
-from belated.tabular.planner import (
-    axes_of,
-    check_memories,
-    empty_memories,
-    model_for,
-    rewound,
-    rows_of,
-    shown,
-)
+from belated.tabular.planner import MemoryPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
@@ -87,7 +77,7 @@ class Suggested(NamedTuple):
     said: Annotated[Floats, Entries("M C|D", low=0.0, high=1.0 + checks.ROW_TOLERANCE)]
 
 
-class InformedPlanner(Learner[Suggested]):
+class InformedPlanner(MemoryPlanner[Suggested]):
     """A plan for expected costs, with regret matching+ in reserve; full information.
 
     Args:
@@ -106,10 +96,7 @@ class InformedPlanner(Learner[Suggested]):
     """
 
     information: Information = "full"
-    _memories: CostMemories  # C = S A, or H S A once costs depend on the step
-    _model: Model
     _matched: Regrets
-    _pending: Pending
     _waiting: Waiting
     _scores: Annotated[Floats, Entries(low=FLOOR, high=0.0)]  # (2,), of regret matching+, the plan
 
@@ -121,29 +108,13 @@ class InformedPlanner(Learner[Suggested]):
         changing: bool = True,
         seed: int = 0,
     ) -> None:
-        self._model = model_for(problem, transitions, free=False)
-        changing = checks.flag("changing", changing)
-        seed = checks.integer("seed", seed, 0, 2**64 - 1)
         self.uses_paths = transitions is None
-        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
-        _, S, A = problem.shape
+        super().__init__(problem, transitions, changing, seed, keep=KEEP, by_step=False)
         self._plans = versions.Versions()
-        self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._rng = generator(seed, 0)
-        self._start = self._rng.bit_generator.state
-        self._trust = deep_planning.full_trust(rows_of(self._model))
         self._match = RegretMatching()
         self._matched = self._match.start(problem, REVEALED)
-        self._pending = Pending(self._trust.near.shape, problem.start_probabilities)
         self._waiting = Waiting(problem.actions)
-        self._memories = empty_memories(len(self._keep), 0, S * A)
         self._scores = np.array([FLOOR, 0.0])
-
-    @property
-    def axes(self) -> dict[str, int]:
-        """The numbers of memories and cells."""
-        H, S, A = self.problem.shape
-        return axes_of(empty_memories(len(self._keep), 0, S * A), H)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose costs have arrived."""
@@ -162,41 +133,24 @@ class InformedPlanner(Learner[Suggested]):
         """Discard an episode: its feedback will not be used, and its visits are not pending."""
         super().forget(episode)
         self._waiting.forget(episode)
-        self._pending.take_out(episode)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the cost of the policy, and the weights."""
-        told = {"weight_plan": 1.0 - self._weight(), **shown(self._model, self._memories)}
-        policy, costs = self._ledger.policy, self._ledger.newest_costs
-        if policy is not None and costs is not None:
-            told["cost"] = self._model.value(frozen(costs), frozen(policy))
-        return {**super().diagnostics(), **told}
-
-    def check_learned(self) -> None:
-        """Check the memories."""
-        check_memories(self._memories)
+        told = self._model.diagnostics(self._ledger.policy, self._ledger.newest_costs)
+        return {**super().diagnostics(), **told, "weight_plan": 1.0 - self._weight()}
 
     def _next_policy(self) -> tuple[Floats, Suggested]:
         self._pending.give_up(self.begun)
         matched = frozen(self._match.policy(self._matched, self._waiting.begin()))
         made = beliefs.predict(self._memories, np.zeros(self._memories.sums.shape[1]))
-        planned, weight = self._plan(made.costs), self._weight()
+        # only unvisited rows and states are explored
+        certain, draws = np.zeros(made.costs.shape), self._draws().random(self.problem.shape[:2])
+        planned, weight = self._plan(made.costs, certain, 0.0, draws, NEW), self._weight()
         kept = self._versions.keep(matched), self._plans.keep(planned)
         played = _average(matched, planned, weight)
         if self.uses_paths:
-            self._pending.expect(self.begun, rows_of(self._model), played)
+            self._pending.expect(self.begun, self._rows, played)
         return played, Suggested(*kept, weight, frozen(made.means))
-
-    def _plan(self, expected: Floats) -> Floats:
-        """The plan for expected costs (1, C); only unvisited rows and states are explored."""
-        H, S, A = self.problem.shape
-        if self._model.counts is not None:
-            deep_planning.trust(self._model.counts.visits, self._pending.total, NEW, self._trust)
-        policy, costs = np.zeros((H, S, A)), frozen(expected.reshape(-1, S, A))
-        draws = rewound(self._rng, self._start, self.begun).random((H, S))
-        certain = frozen(np.zeros(costs.shape))
-        deep_planning.plan(rows_of(self._model), self._trust, costs, certain, 0.0, draws, policy)
-        return frozen(policy)
 
     def _weight(self) -> float:
         """The weight of regret matching+."""

@@ -39,7 +39,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
@@ -63,8 +62,6 @@ from belated.tabular.tuning import (
     Stochastic,
 )
 from belated.tabular.waiting import Waiting
-
-Threshold = Annotated[float, Entries(low=0.0, high=math.inf)]
 
 
 class PlayedPolicy(NamedTuple):
@@ -109,7 +106,8 @@ class DelayedOPPO(Learner[PlayedPolicy]):
     _update: Any
     _explore: Any
     _waiting: Waiting
-    _threshold: Threshold  # of the phase: feedback with a longer delay does not move the policy
+    # of the phase: feedback with a longer delay does not move the policy
+    _threshold: Annotated[float, Entries(low=0.0, high=math.inf)]
     _explored: Count  # episodes that met their mask
 
     def __init__(
@@ -258,14 +256,11 @@ class DelayedOPPO(Learner[PlayedPolicy]):
 
     def _estimates(self) -> dict[str, float]:
         """The share of rows that were visited, and the policy's cost where costs are estimated."""
-        counts, policy, costs = self._model.counts, self._ledger.policy, self._ledger.newest_costs
-        told = {} if counts is None else {"visited": float(np.mean(counts.visits > 0))}
+        costs = self._ledger.newest_costs
         if costs is not None and self.information == "bandit":
             means = getattr(self._cost_part, "means", None)
             costs = None if means is None else means(self._costs)
-        if policy is not None and costs is not None:
-            told["cost"] = self._model.value(frozen(costs), frozen(policy))
-        return told
+        return {**self._model.diagnostics(self._ledger.policy, costs)}
 
     def _let_go(self) -> None:
         """Drop the parts of the model's past that no open episode needs."""

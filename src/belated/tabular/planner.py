@@ -36,7 +36,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
-from belated.core.episodes import Learner, Open, generator
+from belated.core.episodes import Learner, Memory, Open, generator
 from belated.core.tree import Count, Entries
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
@@ -83,7 +83,99 @@ class Said:
     met: Annotated[Floats, Entries("N H", low=0.0, high=1.0)] | None = None
 
 
-class DelayedPlanner(Learner[Said]):
+class MemoryPlanner(Learner[Memory]):
+    """The base of agents that plan with memories of costs, an empirical model and pending visits.
+
+    Attributes:
+        axes: the numbers of memories, of steps that one is kept for, and of cells.
+    """
+
+    _memories: beliefs.CostMemories
+    _model: Model
+    _pending: Pending
+
+    def __init__(
+        self,
+        problem: Problem,
+        transitions: Transitions | None,
+        changing: bool,
+        seed: int,
+        *,
+        keep: tuple[float, ...],
+        by_step: bool,
+    ) -> None:
+        """keep: the discounts of the memories. by_step: whether one more is kept per step.
+
+        With the latter, costs are suffered, and a row without visits is free in evaluations.
+        """
+        checks.instance("problem", problem, Problem)
+        if transitions is None:
+            self._model = FrequencyModel(problem, 0.0, free=by_step)
+        else:
+            checks.instance("transitions", transitions, Transitions)
+            self._model = Model(problem, matching(problem, transitions))
+        seed = checks.integer("seed", seed, 0, 2**64 - 1)
+        changing = checks.flag("changing", changing)
+        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
+        H, S, A = problem.shape
+        self._keep = np.array(keep if changing else keep[:1])
+        self._rng = generator(seed, 0)
+        self._start = self._rng.bit_generator.state
+        rows = self._rows.successors.shape[:3]
+        self._trust = np.ones(rows), np.zeros(rows), np.zeros(rows)  # of known transitions
+        self._pending = Pending(rows, problem.start_probabilities)
+        M, L, C = len(self._keep), H if by_step else 0, S * A
+        self._memories = empty_memories(M, L, C)
+        # D cells if a memory is kept for every step
+        self.axes = {"M": M, "N": M + by_step, "L": L, "C": C, "D": C if by_step else C * H}
+
+    @property
+    def _rows(self) -> Rows:
+        """The transitions of the model, read-only, for kernels."""
+        return Rows(frozen(self._model.rows.successors), frozen(self._model.rows.probabilities))
+
+    def forget(self, episode: int) -> None:
+        """Discard an episode: its feedback will not be used, and its visits are not pending."""
+        super().forget(episode)
+        self._pending.take_out(episode)
+
+    def diagnostics(self) -> Mapping[str, float]:
+        """The diagnostics of the ledger and the model, and the weights of the memories."""
+        weights = np.exp(self._memories.scores)
+        shares = {f"weight_{m}": float(w) for m, w in enumerate(weights / weights.sum())}
+        return {**super().diagnostics(), **self._model.diagnostics(), **shares}
+
+    def check_learned(self) -> None:
+        """Check that restored memories are consistent."""
+        sums, weights, step_sums, step_weights, _, local, _, prior = self._memories
+        if len({each.shape[1] for each in (sums, weights, step_sums, step_weights, local)}) > 1:
+            raise ValueError("sums, weights and local must have the same number of cells")
+        for total, weight in ((sums, weights), (step_sums, step_weights)):
+            if np.any(total > weight * (1.0 + 1e-9) + 1e-9):
+                raise ValueError("sums must not exceed the weights: costs are at most 1")
+        checks.real("prior variance", prior[1], beliefs.LEAST_SPREAD, beliefs.SPAN)
+
+    def _draws(self) -> np.random.Generator:
+        """The generator of the episode that begins now."""
+        return rewound(self._rng, self._start, self.begun)
+
+    def _plan(
+        self, costs: Floats, variances: Floats, optimism: float, draws: Floats, new: float = 0.0
+    ) -> Floats:
+        """The plan (H, S, A) for costs with these variances (1 or H, C).
+
+        optimism: in standard deviations. draws: (H, S), which break ties. new: see `trust`.
+        """
+        H, S, A = self.problem.shape
+        if self._model.counts is not None:
+            deep_planning.trust(self._model.counts.visits, self._pending.total, new, self._trust)
+        policy = np.zeros((H, S, A))
+        mean, spread = (frozen(each.reshape(-1, S, A)) for each in (costs, variances))
+        deep_planning.plan(self._rows, self._trust, mean, spread, optimism, draws, policy)
+        return frozen(policy)
+
+
+class DelayedPlanner(MemoryPlanner[Said]):
     """One optimistic plan per episode, from memories with several discounts.
 
     Args:
@@ -102,9 +194,6 @@ class DelayedPlanner(Learner[Said]):
 
     information: Information = "bandit"
     uses_paths = True
-    _memories: beliefs.CostMemories
-    _model: Model
-    _pending: Pending
     _fruitless: Count  # probes since the slowest memory was last not the best
 
     def __init__(
@@ -115,25 +204,10 @@ class DelayedPlanner(Learner[Said]):
         changing: bool = True,
         seed: int = 0,
     ) -> None:
-        self._model = model_for(problem, transitions)
-        seed = checks.integer("seed", seed, 0, 2**64 - 1)
-        changing = checks.flag("changing", changing)
-        super().__init__(problem, transitions=transitions, changing=changing, seed=seed)
-        H, S, A = problem.shape
-        self._keep = np.array(KEEP if changing else KEEP[:1])
-        self._probes = probe_rate(H) if changing else 0.0
-        self._rng = generator(seed, 0)
-        self._start = self._rng.bit_generator.state
-        self._trust = deep_planning.full_trust(rows_of(self._model))
-        self._pending = Pending(self._trust.near.shape, problem.start_probabilities)
-        self._memories = empty_memories(len(self._keep), H, S * A)
+        super().__init__(problem, transitions, changing, seed, keep=KEEP, by_step=True)
+        self._probes = probe_rate(problem.horizon) if changing else 0.0
         self._alone = np.where(np.arange(len(self._memories.scores)) == PROBED, 0.0, -np.inf)
         self._fruitless = 0
-
-    @property
-    def axes(self) -> dict[str, int]:
-        """The numbers of memories, of steps that one is kept for, and of cells."""
-        return axes_of(self._memories, self.problem.horizon)
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths, then learn from every episode whose path and costs have both arrived."""
@@ -148,19 +222,14 @@ class DelayedPlanner(Learner[Said]):
                 self._learn(entry)
                 self._ledger.settle(entry)
 
-    def forget(self, episode: int) -> None:
-        """Discard an episode: its feedback will not be used, and its visits are not pending."""
-        super().forget(episode)
-        self._pending.take_out(episode)
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""
         noise = {"noise": float(beliefs.noise_factor(self._memories.errors))}
-        return {**super().diagnostics(), **noise, **shown(self._model, self._memories)}
+        return {**super().diagnostics(), **noise}
 
     def check_learned(self) -> None:
         """Check that the learned values are consistent."""
-        check_memories(self._memories)
+        super().check_learned()
         kept = [
             (entry.path, entry.memory)
             for entry in self._ledger.open.values()
@@ -176,22 +245,18 @@ class DelayedPlanner(Learner[Said]):
         """Lines 2 to 6."""
         self._pending.give_up(self.begun)
         pending = self._pending.total
-        H, S, A = self.problem.shape
-        rng = rewound(self._rng, self._start, self.begun)
+        H, S, _ = self.problem.shape
+        rng = self._draws()
         probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
         memories = self._memories._replace(scores=self._alone) if probing else self._memories
         predicted = beliefs.predict(memories, pending.sum(0).ravel())
         seen, values = beliefs.of_steps(memories, predicted)
         said = Said(frozen(predicted.means), frozen(seen), frozen(values))
-        if self._model.counts is not None:
-            deep_planning.trust(self._model.counts.visits, pending, 0.0, self._trust)
-        policy, rows = np.zeros((H, S, A)), rows_of(self._model)
-        optimism, draws = PROBE_OPTIMISM if probing else OPTIMISM, rng.random((H, S))
-        costs, variances = (each.reshape(-1, S, A) for each in predicted[1:3])
-        deep_planning.plan(rows, self._trust, costs, variances, optimism, draws, policy)
-        self._pending.expect(self.begun, rows, policy)
-        return frozen(policy), said
+        optimism = PROBE_OPTIMISM if probing else OPTIMISM
+        policy = self._plan(predicted.costs, predicted.variances, optimism, rng.random((H, S)))
+        self._pending.expect(self.begun, self._rows, policy)
+        return policy, said
 
     def _cells(self, path: Trajectory) -> Ints:
         """The cells (H,) of a path."""
@@ -223,20 +288,6 @@ class DelayedPlanner(Learner[Said]):
         self._pending.note(self.begun - 1 - entry.number)
 
 
-def model_for(problem: Problem, transitions: Transitions | None, free: bool = True) -> Model:
-    """The model of a planner; free: see `FrequencyModel`."""
-    checks.instance("problem", problem, Problem)
-    if transitions is None:
-        return FrequencyModel(problem, 0.0, free=free)
-    checks.instance("transitions", transitions, Transitions)
-    return Model(problem, matching(problem, transitions))
-
-
-def rows_of(model: Model) -> Rows:
-    """The transitions of a model, read-only, for kernels."""
-    return Rows(frozen(model.rows.successors), frozen(model.rows.probabilities))
-
-
 def rewound(
     rng: np.random.Generator, start: Mapping[str, Any], episode: int
 ) -> np.random.Generator:
@@ -249,35 +300,9 @@ def rewound(
     return rng
 
 
-def shown(model: Model, memories: beliefs.CostMemories) -> dict[str, float]:
-    """What diagnostics show of a model and of memories."""
-    weights, counts = np.exp(memories.scores), model.counts
-    return {
-        **({} if counts is None else {"visited": float(np.mean(counts.visits > 0))}),
-        **{f"weight_{m}": float(w) for m, w in enumerate(weights / weights.sum())},
-    }
-
-
 def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:
     """Empty memories with the widest prior; steps: 0 if none is kept per step."""
     C, N = cells, count + (steps > 0)
     shapes = ((count, C), (count, C), (steps, C), (steps, C), (N,), (N, C), (N + 1,))
     empty = [np.zeros(shape) for shape in shapes]
     return beliefs.CostMemories._make([*empty, np.array(beliefs.FIRST_PRIOR)])
-
-
-def axes_of(memories: beliefs.CostMemories, horizon: int) -> dict[str, int]:
-    """The sizes of the axes of memories; D cells if one is kept for every step."""
-    (M, _), (L, _), C = memories.sums.shape, memories.step_sums.shape, memories.sums.shape[1]
-    return {"M": M, "N": len(memories.scores), "L": L, "C": C, "D": C * (horizon if L == 0 else 1)}
-
-
-def check_memories(memories: beliefs.CostMemories) -> None:
-    """Check that restored memories are consistent."""
-    sums, weights, step_sums, step_weights, _, local, _, prior = memories
-    if len({each.shape[1] for each in (sums, weights, step_sums, step_weights, local)}) > 1:
-        raise ValueError("sums, weights and local must have the same number of cells")
-    for total, weight in ((sums, weights), (step_sums, step_weights)):
-        if np.any(total > weight * (1.0 + 1e-9) + 1e-9):
-            raise ValueError("sums must not exceed the weights: costs are at most 1")
-    checks.real("prior variance", prior[1], beliefs.LEAST_SPREAD, beliefs.SPAN)

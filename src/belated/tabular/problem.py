@@ -43,6 +43,7 @@ class Problem:
         horizon: H, the number of steps of an episode, at least 1.
         start: the first state, or a distribution over the S states.
         homogeneous: whether the dynamics are the same at every step.
+        start_probabilities: (S,) the distribution of the first state.
 
     Example:
         >>> bl.Problem(states=3, actions=2, horizon=4).shape
@@ -54,7 +55,7 @@ class Problem:
     horizon: int
     start: int | tuple[float, ...] = 0
     homogeneous: bool = False
-    _first: Floats = field(init=False, repr=False, compare=False)
+    start_probabilities: Floats = field(init=False, repr=False, compare=False)
 
     one_outcome: ClassVar[bool] = True
 
@@ -67,12 +68,7 @@ class Problem:
         object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
         start = self.start
         first = np.array(start) if isinstance(start, tuple) else np.eye(1, S, start)[0]
-        object.__setattr__(self, "_first", frozen(first))
-
-    @property
-    def start_probabilities(self) -> Floats:
-        """Distribution of the first state, (S,)."""
-        return self._first
+        object.__setattr__(self, "start_probabilities", frozen(first))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -125,7 +121,7 @@ class Problem:
             wrong = f"states must be below {S}, got {largest}"
         elif (largest := checks.extremes(path.actions)[1]) >= A:
             wrong = f"actions must be below {A}, got {largest}"
-        elif self._first[first] == 0.0:
+        elif self.start_probabilities[first] == 0.0:
             wrong = f"states[0] must be a state that episodes can start in, got {first}"
         else:
             return
@@ -159,7 +155,7 @@ class Problem:
     def check_observation(self, observation: object, among: object = None) -> None:
         """Raise `ValueError` if no episode can start in this state."""
         state = row_of(observation, self.states, among)
-        if self._first[state] == 0.0:
+        if self.start_probabilities[state] == 0.0:
             raise ValueError(f"state must be one that episodes can start in, got {state}")
 
     def awaited(
@@ -211,7 +207,9 @@ class Problem:
         H, S, A = self.shape
         if outcome:
             return Costs(episode, np.zeros((H,) if information == "bandit" else (1, S, A)))
-        return Trajectory(episode, np.full(H + 1, self._first.argmax()), np.zeros(H, dtype=int))
+        return Trajectory(
+            episode, np.full(H + 1, self.start_probabilities.argmax()), np.zeros(H, dtype=int)
+        )
 
     def example_observation(self) -> int:
         """The first state in which an episode can start."""

@@ -107,9 +107,9 @@ class Setting(ABC):
         """Kappa: the weight of an episode relative to a missing one."""
         return 1.0
 
-    @abstractmethod
     def rate(self, problem: Problem, N: float) -> float:
-        """The step size eta for N = kappa K + D."""
+        """The step size eta for N = kappa K + D; here 1 / (H sqrt N)."""
+        return 1.0 / (problem.horizon * math.sqrt(N))
 
     def exploration(self, problem: Problem, N: float) -> float | None:
         """Gamma; None if costs are not importance-weighted."""
@@ -214,10 +214,6 @@ class FullInformation(Setting):
     def _late(self) -> bool:
         """Whether a confidence set is made from counts that lag behind."""
         return self.dynamics == "unknown" and self.paths == "late" and not self.in_order
-
-    def rate(self, problem: Problem, N: float) -> float:
-        """1 / (H sqrt N)."""
-        return 1.0 / (problem.horizon * math.sqrt(N))
 
     def threshold(self, problem: Problem, D: float) -> float:
         """For late paths sqrt(D / (H S)), or without explicit exploration sqrt(D / (H S A))."""
@@ -324,10 +320,6 @@ class Stochastic(Setting):
 
     proved: ClassVar[bool] = False
     explores: bool = False
-
-    def rate(self, problem: Problem, N: float) -> float:
-        """1 / (H sqrt N)."""
-        return 1.0 / (problem.horizon * math.sqrt(N))
 
     def threshold(self, problem: Problem, D: float) -> float:
         """sqrt(D / (H S)), or with S A in place of S without explicit exploration."""

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen, one_hot
+from belated.core.arrays import Floats, one_hot
 from belated.core.episodes import Learner, Open
 from belated.core.tree import Learned, Rows
 from belated.tabular.kernels import optimism, planning
@@ -138,13 +138,9 @@ class DelayedUCBVI(Learner[bool]):
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the share of rows visited, and the estimated cost."""
-        told = self._ledger.diagnostics()
-        counts, policy = self._model.counts, self._ledger.policy
-        if counts is not None:
-            told["visited"] = float(np.mean(counts.visits > 0))
-        if policy is not None and self._ledger.newest_costs is not None:
-            told["cost"] = self._model.value(self._cost_part.means(self._costs), frozen(policy))
-        return told
+        known = self._ledger.newest_costs is not None
+        costs = self._cost_part.means(self._costs) if known else None
+        return {**super().diagnostics(), **self._model.diagnostics(self._ledger.policy, costs)}
 
     def _next_policy(self) -> tuple[Floats, bool]:
         if self._stale:

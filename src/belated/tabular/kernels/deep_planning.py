@@ -1,7 +1,6 @@
 """Optimistic planning, and the expected visits of a plan."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,21 +18,11 @@ ROUNDING = 1e-9
 """Values that differ by less are equal."""
 
 
-class Trust(NamedTuple):
-    """Weights of a row: next value = near * observed mean + far * mean over all states.
+Trust = tuple[Floats, Floats, Floats]
+"""Weights of a row: next value = near * observed mean + far * mean over all states.
 
-    near, far: (T, S, A). spread: (T, S, A), the factor of the observed variance of the next value.
-    """
-
-    near: Floats
-    far: Floats
-    spread: Floats
-
-
-def full_trust(rows: Rows) -> Trust:
-    """The weights of known transitions."""
-    shape = rows.successors.shape[:3]
-    return Trust(np.ones(shape), np.zeros(shape), np.zeros(shape))
+near, far: (T, S, A). spread: (T, S, A), the factor of the observed variance of the next value.
+"""
 
 
 @njit(cache=True)

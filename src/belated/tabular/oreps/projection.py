@@ -105,7 +105,6 @@ def free_at_the_end(box: BoxBounds, horizon: int) -> BoxBounds:
     return free
 
 
-Logs = Annotated[Floats, Entries("measure", low=-math.inf)]
 AnyReal = Annotated[float, Entries(low=-math.inf, high=math.inf)]
 
 
@@ -113,9 +112,9 @@ AnyReal = Annotated[float, Entries(low=-math.inf, high=math.inf)]
 class Projection:
     """A feasible measure and its distance from the optimum."""
 
-    log_measure: Logs  # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
-    log_policy: Annotated[Floats, Entries("H S A", low=-math.inf)]  # uniform out of reach
-    policy: Policy  # (H, S, A)
+    # (H, S, A) for known transitions, (H, S, A, S) for unknown ones
+    log_measure: Annotated[Floats, Entries("measure", low=-math.inf)]
+    policy: Policy  # (H, S, A), uniform out of reach
     log_density: Annotated[Floats, Entries("H S", low=-math.inf)]  # -inf at states out of reach
     dual: Annotated[Floats, Entries("H S", low=-math.inf)]  # row 0 is the soft value of step 1
     value: AnyReal  # <q, cost> + sum q log(q / reference)
@@ -226,13 +225,12 @@ def _first_density(reach: Bools, log_mass: Floats) -> Floats:
     return np.where(reach, density - total, 0.0)
 
 
-_NO_ROWS = np.zeros((1, 1, 1))
 _NO_BOX = BoxBounds(
-    _NO_ROWS[..., None].astype(np.int32),
-    _NO_ROWS.astype(np.int32),
-    _NO_ROWS[..., None],
-    _NO_ROWS[..., None],
-    _NO_ROWS,
+    np.zeros((1, 1, 1, 1), np.int32),
+    np.zeros((1, 1, 1), np.int32),
+    np.zeros((1, 1, 1, 1)),
+    np.zeros((1, 1, 1, 1)),
+    np.zeros((1, 1, 1)),
 )
 """An empty box, which kernels need as an argument where the transitions are known."""
 
@@ -381,7 +379,6 @@ class _Newton:
         dual[0] = W[0]
         return Projection(
             frozen(log_measure),
-            frozen(log_pi),
             frozen(pi),
             frozen(log_d),
             frozen(dual),

@@ -71,7 +71,6 @@ from belated.tabular.tuning import Parameters, Setting
 LEAST_EXPLORATION = 1e-100
 """The smallest exploration for which no sum of estimates overflows."""
 TOLERANCE = 1e-12
-Estimates = Annotated[Floats, Entries("policy", changes=True)]
 FINE = 1e-10
 """The accuracy of a projection; errors would accumulate over the episodes."""
 
@@ -107,8 +106,8 @@ class Epoch(Learned):
         self.radius_scale, self.problem = radius_scale, problem
 
     @cached_property
-    def box(self) -> Box:
-        """The bounds, in the form for backward passes."""
+    def bounds(self) -> BoxBounds:
+        """The bounds of every row."""
         counts, visits = self.counts, self.counts.visits[..., None]
         p, m = counts.counts / np.maximum(visits, 1), np.maximum(visits - 1, 1)
         L, scale = self.log_term, self.radius_scale
@@ -118,21 +117,20 @@ class Epoch(Learned):
         lower = np.where(seen, np.maximum(p - radius, 0.0), 0.0)
         upper = np.where(seen, np.minimum(p + radius, 1.0), 0.0)
         unseen = np.where(visits > 0, np.minimum(wide, 1.0), 1.0)[..., 0]
+        return BoxBounds(counts.successors, counts.known, lower, upper, unseen)
+
+    @cached_property
+    def box(self) -> Box:
+        """The bounds, in the form for backward passes."""
+        successors, known, lower, upper, unseen = self.bounds
         rest = np.maximum(1.0 - lower.sum(axis=3), 0.0)
-        self._upper = upper
-        return Box(counts.successors, counts.known, lower, upper - lower, unseen, rest)
+        return Box(successors, known, lower, upper - lower, unseen, rest)
 
     @cached_property
     def dynamics(self) -> Dynamics:
         """The bounds of every step, in the form for the projection."""
-        H, box = self.problem.horizon, self.box
-        bounds = BoxBounds(box.successors, box.known, box.lower, self._upper, box.unseen)
-        return Dynamics(free_at_the_end(bounds, H), self.problem.start_probabilities, H)
-
-    def check_learned(self) -> None:
-        """Compute the bounds anew."""
-        vars(self).pop("box", None)
-        vars(self).pop("dynamics", None)
+        H = self.problem.horizon
+        return Dynamics(free_at_the_end(self.bounds, H), self.problem.start_probabilities, H)
 
 
 DELTA = 0.1
@@ -235,7 +233,8 @@ class UOBREPS(Learner[PolicyAndEpoch]):
     _epochs: dict[int, Epoch]  # the current one, and those that open episodes need
     _played: PolicyAndEpoch | None  # what the newest episode played
     _measure: Projection | None  # None: the first one is still to be computed
-    _batch: Estimates | None  # (H, S, A), the estimates that have not moved the measure
+    # the estimates that have not moved the measure
+    _batch: Annotated[Floats, Entries("policy", changes=True)] | None
     _rate: Annotated[float, Entries(low=0.0)]
     _exploration: Annotated[float, Entries(low=LEAST_EXPLORATION)]
     _solves: Count
