@@ -22,7 +22,7 @@ import hmac
 import io
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -42,6 +42,8 @@ from belated.service.tables import StorageError
 from belated.service.wire import Refusal
 
 Headers = Mapping[bytes, bytes]
+Send = Callable[[Any], Awaitable[None]]
+BODY = "http.response.body"
 NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 EXPORTS = {
     "csv": ("text/csv; charset=utf-8", export.as_csv),
@@ -83,28 +85,24 @@ Outcomes = dict[Literal["outcomes"], list[wire.Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of any kind. content: its bytes, or pieces of them that are made one by one."""
+    """An answer of any kind. pieces: of its content, made one by one, before the rest of it."""
 
-    content: bytes | Iterable[bytes]
+    content: bytes
     status: int = 200
     kind: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
+    pieces: Iterator[bytes] | None = None
 
-    async def send(self, send: Callable[[Any], Awaitable[None]], *, ends: bool = True) -> None:
+    async def send(self, send: Send, *, ends: bool = True) -> None:
         """Send the answer. ends: whether it is the end of the response."""
         told = {"content-type": self.kind, **self.headers}
-        if isinstance(self.content, bytes):
+        if self.pieces is None:
             told["content-length"] = str(len(self.content))
         head = [(name.lower().encode(), value.encode()) for name, value in told.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": head})
-        if isinstance(self.content, bytes):
-            body = {"type": "http.response.body", "body": self.content, "more_body": not ends}
-            await send(body)
-            return
-        pieces = iter(self.content)
-        while piece := await asyncio.to_thread(next, pieces, b""):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        while self.pieces and (piece := await asyncio.to_thread(next, self.pieces, b"")):
+            await send({"type": BODY, "body": piece, "more_body": True})
+        await send({"type": BODY, "body": self.content, "more_body": not ends})
 
 
 def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
@@ -123,30 +121,28 @@ async def decide(learner: Learner, body: wire.Asked) -> wire.Done:
     Without an episode, one of one step begins; a retry with the same key gives the same decision.
     """
     if body.episode is None:
-        return (await _chosen(learner, [body]))[0]
-    for name in ("features", "among", "key", "step", "state"):
-        wanted = name in ("step", "state")
-        if (getattr(body, name) is not None) != wanted:
-            why = "is required" if wanted else "must be left out beside an episode"
-            raise Refusal(f"{name} {why}", name)
+        made = await decide_batch(learner, wire.DecideBatchBody([body]))
+        return made["decisions"][0]
+    given = {name for name in body.__struct_fields__ if getattr(body, name) is not None}
+    for name in sorted(given ^ {"episode", "step", "state"}):
+        why = "is required" if name in ("step", "state") else "must be left out"
+        raise Refusal(f"{name} {why} beside an episode", name)
     asked: Any = (body.episode, body.step, body.state)
     return await learner.ask(lambda session: session.decide(*asked), 1)
 
 
 async def decide_batch(learner: Learner, body: wire.DecideBatchBody) -> Decisions:
     """Make many decisions: all of them are made and stored, or none."""
-    _check_size(learner, "decisions", body.decisions)
-    return {"decisions": await _chosen(learner, body.decisions)}
-
-
-async def _chosen(learner: Learner, asked: list[wire.Asked]) -> list[wire.Done]:
+    asked = body.decisions
+    _check_size(learner, "decisions", asked)
     for one in asked:
         if one.episode is not None or one.step is not None:
             why = "step needs an episode; a learner of one step begins one here"
             raise Refusal(why, "step" if one.episode is None else "episode")
         if one.features is not None and one.state is not None:
             raise Refusal("a decision must have features or a state, got both", "state")
-    return await learner.ask(lambda session: session.choose(asked), 0, decides=True)
+    made = await learner.ask(lambda session: session.choose(asked), 0, decides=True)
+    return {"decisions": made}
 
 
 def _check_size(learner: Learner, name: str, items: list[Any]) -> None:
@@ -177,18 +173,16 @@ async def policy(
 
 async def feedback(learner: Learner, body: dict[str, Any]) -> wire.Outcome:
     """Report one record. Records may arrive twice, late, and in any order."""
-    return (await _fed(learner, [body]))[0]
+    told = await feedback_batch(learner, wire.FeedbackBatchBody([body]))
+    return told["outcomes"][0]
 
 
 async def feedback_batch(learner: Learner, body: wire.FeedbackBatchBody) -> Outcomes:
     """Report many records. Each has its own outcome; the valid ones are used."""
-    _check_size(learner, "records", body.records)
-    return {"outcomes": await _fed(learner, body.records)}
-
-
-async def _fed(learner: Learner, records: list[Any]) -> list[wire.Outcome]:
-    calls = len(records)
-    return await learner.ask(lambda session: session.feed(records), calls, decides=calls > 0)
+    records, calls = body.records, len(body.records)
+    _check_size(learner, "records", records)
+    told = await learner.ask(lambda session: session.feed(records), calls, decides=calls > 0)
+    return {"outcomes": told}
 
 
 async def forget(learner: Learner, episode: wire.Whole) -> wire.Outcome:
@@ -222,7 +216,8 @@ async def decisions(learner: Learner, format: Literal["csv", "parquet"] = "csv")
     It contains the features of every visitor, so it needs the verb `admin`.
     """
     kind, written = EXPORTS[format]
-    return Answer(await asyncio.to_thread(written, learner.opened()), kind=kind)
+    pieces = await asyncio.to_thread(written, learner.opened())
+    return Answer(b"", kind=kind, pieces=pieces)
 
 
 async def looked(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
@@ -312,10 +307,6 @@ class Operation:
         return {name: kind for name, kind in types.items() if name not in INSIDE}
 
     @functools.cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
-        return msgspec.json.Decoder(self.types["body"])
-
-    @functools.cached_property
     def needs_body(self) -> bool:
         """Whether an empty body is refused."""
         return "body" in self.types and not self.function.__defaults__
@@ -323,17 +314,15 @@ class Operation:
     def decoded(self, content: bytes) -> Any:
         """A body; raises `Refusal` that names the wrong field."""
         try:
-            return self._decoder.decode(content.decode())
+            return msgspec.json.decode(content.decode(), type=self.types["body"])
         except msgspec.ValidationError as error:
             said = str(error)
             found = [each[1] for each in (PLACE.search(said), FIELD.search(said)) if each]
             where = ".".join(filter(None, found))[:80] or "body"
             raise Refusal(f"{where}: {PLACE.sub('', said)}", where) from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            code = 400 if isinstance(error, UnicodeDecodeError) else 422
-            raise Refusal(f"body: {error}", "body", status=code) from None
-        except RecursionError:
-            raise Refusal("a body must not be nested so deeply", "body") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            status = 400 if isinstance(error, UnicodeDecodeError) else 422
+            raise Refusal(f"body: {error}", "body", status=status) from None
 
     def arguments(self, texts: dict[str, str], content: bytes) -> dict[str, Any]:
         """The arguments of a request by name; raises `Refusal` that names a wrong one."""
@@ -348,23 +337,26 @@ class Operation:
         return found
 
 
-L = "/v1/learners/{name}"
 OPERATIONS = (
-    Operation("POST", f"{L}/decide", decide, "begin", "decide"),
-    Operation("POST", f"{L}/decide/batch", decide_batch, "begin", "decide"),
-    Operation("POST", f"{L}/episodes", begin, "begin", "decide"),
-    Operation("GET", f"{L}/episodes/{{episode}}/policy", policy, "begin", "decide"),
-    Operation("POST", f"{L}/feedback", feedback, "feedback", "feedback"),
-    Operation("POST", f"{L}/feedback/batch", feedback_batch, "feedback", "feedback"),
-    Operation("DELETE", f"{L}/episodes/{{episode}}", forget, "feedback", "feedback"),
-    Operation("POST", f"{L}/actions", add_action, "admin", "operation"),
-    Operation("DELETE", f"{L}/actions/{{action}}", retire_action, "admin", "operation"),
-    Operation("POST", f"{L}/snapshot", snapshot, "admin", "operation", good=202),
-    Operation("GET", L, status, "read", "learners", by=looked),
-    Operation("GET", f"{L}/report", report, "read", "learners", by=looked),
-    Operation("GET", f"{L}/decisions", decisions, "admin", "learners"),
-    Operation("GET", f"{L}/evaluation", export.evaluation, "read", "learners", by=looked),
-    Operation("GET", f"{L}/episodes", episodes, "read", "learners", by=beside),
+    Operation("POST", "/v1/learners/{name}/decide", decide, "begin", "decide"),
+    Operation("POST", "/v1/learners/{name}/decide/batch", decide_batch, "begin", "decide"),
+    Operation("POST", "/v1/learners/{name}/episodes", begin, "begin", "decide"),
+    Operation("GET", "/v1/learners/{name}/episodes/{episode}/policy", policy, "begin", "decide"),
+    Operation("POST", "/v1/learners/{name}/feedback", feedback, "feedback", "feedback"),
+    Operation("POST", "/v1/learners/{name}/feedback/batch", feedback_batch, "feedback", "feedback"),
+    Operation("DELETE", "/v1/learners/{name}/episodes/{episode}", forget, "feedback", "feedback"),
+    Operation("POST", "/v1/learners/{name}/actions", add_action, "admin", "operation"),
+    Operation(
+        "DELETE", "/v1/learners/{name}/actions/{action}", retire_action, "admin", "operation"
+    ),
+    Operation("POST", "/v1/learners/{name}/snapshot", snapshot, "admin", "operation", good=202),
+    Operation("GET", "/v1/learners/{name}", status, "read", "learners", by=looked),
+    Operation("GET", "/v1/learners/{name}/report", report, "read", "learners", by=looked),
+    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", "learners"),
+    Operation(
+        "GET", "/v1/learners/{name}/evaluation", export.evaluation, "read", "learners", by=looked
+    ),
+    Operation("GET", "/v1/learners/{name}/episodes", episodes, "read", "learners", by=beside),
     Operation("GET", "/v1/learners", learners, "read", "learners"),
     Operation("GET", "/healthz", healthz, None, "operation"),
     Operation("GET", "/readyz", readyz, None, "operation"),
@@ -461,21 +453,20 @@ class Service:
             await send({"type": "lifespan.shutdown.complete"})
             return
         headers: Headers = dict(scope["headers"])
+        body = None
         try:
-            try:
-                self._check(scope["method"], headers)
-                body = b"" if scope["method"] in ("GET", "HEAD") else await self._read(receive)
-            except Refusal as error:
-                await _reject(_refused(error, scope), receive, send)
-                return
+            self._check(scope["method"], headers)
+            body = b"" if scope["method"] in ("GET", "HEAD") else await self._read(receive)
             answer = await self._answer(scope, headers, body)
         except Refusal as error:
             answer = _refused(error, scope)
-        except StorageError:
-            answer = as_json({"why": NOT_STORED}, 503, **{"retry-after": "1"})
-        except asyncio.CancelledError:  # the server stops, and this request did not end in time
-            answer = as_json({"why": "the server is stopping"}, 503, **{"retry-after": "1"})
-        await answer.send(send)
+        except (StorageError, asyncio.CancelledError) as error:
+            why = NOT_STORED if isinstance(error, StorageError) else "the server is stopping"
+            answer = as_json({"why": why}, 503, **{"retry-after": "1"})
+        if body is None:
+            await _reject(answer, receive, send)
+        else:
+            await answer.send(send)
 
     def _check(self, method: str, headers: Headers) -> None:
         """Raise `Refusal` for what the head of a request says."""
@@ -484,8 +475,6 @@ class Service:
         if method in ("GET", "HEAD", "OPTIONS"):
             return
         self._holder(headers)
-        if b"content-length" in headers and b"transfer-encoding" in headers:
-            raise Refusal("a body must have a length or come in chunks, not both", None, None, 400)
         if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
             raise self._too_large()
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
@@ -519,14 +508,14 @@ class Service:
         return Refusal(f"a body must have at most {self._most} bytes", None, None, 413)
 
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
-        found = ((routes, route.fullmatch(scope["path"])) for route, routes in ROUTES.items())
-        operations, texts = next(((o, match.groupdict()) for o, match in found if match), ({}, {}))
-        if not operations:
+        found = (each.fullmatch(scope["path"]) for each in ROUTES)
+        match = next(filter(None, found), None)
+        if match is None:
             raise Refusal("Not Found", outcome=None, status=404)
+        operations, texts = ROUTES[match.re], match.groupdict()
         operation = operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
         if operation is None:
-            allowed = {"allow": ", ".join(operations)}
-            return as_json({"why": "Method Not Allowed"}, 405, **allowed)
+            return as_json({"why": "Method Not Allowed"}, 405, allow=", ".join(operations))
         token = self._holder(headers) if operation.verb is not None else ANYBODY
         asked: Any
         if "name" not in texts:
@@ -538,11 +527,9 @@ class Service:
             raise Refusal("there is no such learner", outcome="unknown")
         else:
             asked = self.learners[texts["name"]]
-        if scope["query_string"]:
-            query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-            texts = {**dict(query), **texts}
-        given, function = operation.arguments(texts, body), operation.function
-        by = operation.by
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = operation.arguments({**dict(query), **texts}, body)
+        function, by = operation.function, operation.by
         told = await (function(asked, **given) if by is None else by(asked, function, **given))
         if isinstance(told, Answer):
             return told
@@ -569,9 +556,9 @@ async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
 def _refused(error: Refusal, scope: Any) -> Answer:
     """The answer to a refused request; another server can answer it if there is an address."""
     if error.address is not None:
-        query = scope["query_string"].decode("latin-1")
-        path = quote(scope["path"]) + (f"?{query}" if query else "")
-        return as_json({"why": str(error)}, 307, location=error.address.rstrip("/") + path)
+        onward = [quote(scope["path"]), scope["query_string"].decode("latin-1")]
+        location = error.address.rstrip("/") + "?".join(filter(None, onward))
+        return as_json({"why": str(error)}, 307, location=location)
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     if error.retry is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry)))
@@ -587,4 +574,4 @@ async def _reject(answer: Answer, receive: Any, send: Any) -> None:
         async with asyncio.timeout(LONGEST_DROPPING):
             async for _ in _pieces(receive, MOST_DROPPED):
                 pass
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": BODY, "body": b""})

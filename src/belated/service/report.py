@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from msgspec import Meta
@@ -29,7 +29,7 @@ from belated.linear.life import Overview
 from belated.service.learner import Learner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables
-from belated.service.wire import LARGEST_WHOLE, Refusal
+from belated.service.wire import LARGEST_WHOLE, STATUS, Refusal
 from belated.verdict import ActionRow, Verdict, Z, verdict
 
 HISTORY = 1000
@@ -259,20 +259,17 @@ def look(session: Session) -> Seen:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
     agent, problem, config = session.runner.agent, session.problem, session.config
-    overview = Overview([], np.zeros(0), [], np.zeros(0), np.zeros(0), None)
-    judged = None
-    if hasattr(agent, "overview"):
-        overview = agent.overview()
-    elif problem.horizon == 1 and problem.states is not None:
-        twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
-        chances = problem.start_probabilities @ twin.begin_episode().policy[0]
-        overview = replace(overview, probabilities=chances)
+    told = dict(agent.diagnostics())
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
-        judged = agent.verdict(
-            window, config.range, config.level, unit=config.unit or "", time="seconds"
-        )
-    return overview, judged, dict(agent.diagnostics())
+        terms = (window, config.range, config.level)
+        judged = agent.verdict(*terms, unit=config.unit or "", time="seconds")
+        return agent.overview(), judged, told
+    nothing = chances = np.zeros(0)
+    if problem.horizon == 1 and problem.states is not None:
+        twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
+        chances = problem.start_probabilities @ twin.begin_episode().policy[0]
+    return Overview([], chances, [], nothing, nothing, None), None, told
 
 
 def report(session: Session, seen: Seen) -> Any:
@@ -338,16 +335,19 @@ def _actions(
     chances = overview.probabilities.tolist() or [None] * len(rows)
     found = []
     for a, row in enumerate(rows):
+        newest, *_ = sums["recent"].get(a, NOTHING)
         low, high = sorted((sign * row.low, sign * row.high))
         values = {"mean": sign * row.mean, "low": low, "high": high}
-        newest, *_ = sums["recent"].get(a, NOTHING)
-        shares = {
+        told = {
+            **asdict(row),
+            **(values if row.reports else dict.fromkeys(values)),
             "probability": chances[a],
             "share": row.plays / played if played else None,
             "recent_share": newest / lately if lately else None,
+            "action": a,
+            "name": row.action,
         }
-        known = values if row.reports else dict.fromkeys(values)
-        found.append({**asdict(row), **known, **shares, "action": a, "name": row.action})
+        found.append(told)
     return found
 
 
@@ -387,12 +387,11 @@ def _holdout(sums: Sums, share: float) -> dict[str, Any] | None:
     _, _, everybody, _, decisions, reports, mean, v, vv, vvu, vvuu = sums["all"][0]
     if not (share or decisions):
         return None
-    low = high = None
-    if mean is not None:
-        half = Z * math.sqrt(max(vvuu - 2.0 * mean * vvu + mean * mean * vv, 0.0)) / v
-        low, high = mean - half, mean + half
-    told = {"decisions": decisions, "reports": reports, "mean": mean, "low": low, "high": high}
-    return {"share": share, **told, "all_mean": everybody}
+    told = {"share": share, "decisions": decisions, "reports": reports, "all_mean": everybody}
+    if mean is None:
+        return {**told, "mean": None, "low": None, "high": None}
+    half = Z * math.sqrt(max(vvuu - 2.0 * mean * vvu + mean * mean * vv, 0.0)) / v
+    return {**told, "mean": mean, "low": mean - half, "high": mean + half}
 
 
 def _delays(count: int, delays: list[float], overview: Overview) -> dict[str, Any]:
@@ -428,8 +427,10 @@ def _warnings(
     waited = 0.0 if counts["oldest"] is None or heard else (now - counts["oldest"]) / DAY
     if taken and not heard and counts["begun"]:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
-        came = f"{taken:,} records came and no outcome is complete"
-        yield "not_learned", f"Has not learned: {came}{waits}."
+        yield (
+            "not_learned",
+            f"Has not learned: {taken:,} records came and no outcome is complete{waits}.",
+        )
     elif waited > SILENT_DAYS:
         yield (
             "not_learned",
@@ -467,7 +468,6 @@ def _warnings(
         )
 
 
-RECORDS = ("taken", "duplicate", "conflict", "late", "unknown", "invalid")
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 METRICS: dict[str, tuple[Any, list[str], str]] = {
     "ready": (GAUGE, [], "1 if driven here"),
@@ -505,7 +505,7 @@ def _measured(session: Session, seen: Seen) -> dict[str, Any]:
         "late_used": since["late_used"],
         "decisions": since["decided"],
         "agent": diagnostics,
-        "records": {kind: since[kind] for kind in RECORDS},
+        "records": {kind: since[kind] for kind in STATUS},
         "closed": {how: counts[how] for how in ("forgotten", "defaulted")},
         "at_stake": answer.at_stake if answer else {},
         "leads": leader,
@@ -515,9 +515,10 @@ def _measured(session: Session, seen: Seen) -> dict[str, Any]:
 
 async def metrics(learners: Iterable[Learner]) -> bytes:
     """The metrics in the text format; of a learner that does not run here, only that."""
-    families = {}
-    for name, (kind, labels, about) in METRICS.items():
-        families[name] = kind(f"belated_{name}", about, labels=["learner", *labels])
+    families = {
+        name: kind(f"belated_{name}", about, labels=["learner", *labels])
+        for name, (kind, labels, about) in METRICS.items()
+    }
     for learner in learners:
         found: dict[str, Any] = {"ready": 0}
         with suppress(Refusal, StorageError):
@@ -526,5 +527,4 @@ async def metrics(learners: Iterable[Learner]) -> bytes:
         for name, value in found.items():
             for label, number in value.items() if isinstance(value, dict) else [("", value)]:
                 families[name].add_metric(filter(None, [learner.name, label]), float(number))
-    collected: Any = SimpleNamespace(collect=families.values)
-    return generate_latest(collected)
+    return generate_latest(cast(Any, SimpleNamespace(collect=families.values)))
