@@ -37,7 +37,7 @@ from belated.service import export, page, wire
 from belated.service.config import Config
 from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
 from belated.service.learner import Learner
-from belated.service.report import episodes, look, metrics, report, status
+from belated.service.report import Table, episodes, look, metrics, report, status
 from belated.service.tables import StorageError
 from belated.service.wire import Refusal
 
@@ -171,7 +171,7 @@ async def policy(
     return {"episode": episode, "policy": found.tolist()}
 
 
-async def feedback(learner: Learner, body: dict[str, Any]) -> wire.Outcome:
+async def feedback(learner: Learner, body: Table) -> wire.Outcome:
     """Report one record. Records may arrive twice, late, and in any order."""
     told = await feedback_batch(learner, wire.FeedbackBatchBody([body]))
     return told["outcomes"][0]
@@ -301,7 +301,7 @@ class Operation:
     by: Callable[..., Awaitable[Any]] | None = None
 
     @functools.cached_property
-    def types(self) -> dict[str, Any]:
+    def types(self) -> Table:
         """The types of the arguments from outside, and of the answer, by name."""
         types = get_type_hints(self.function, include_extras=True)
         return {name: kind for name, kind in types.items() if name not in INSIDE}
@@ -324,7 +324,7 @@ class Operation:
             status = 400 if isinstance(error, UnicodeDecodeError) else 422
             raise Refusal(f"body: {error}", "body", status=status) from None
 
-    def arguments(self, texts: dict[str, str], content: bytes) -> dict[str, Any]:
+    def arguments(self, texts: dict[str, str], content: bytes) -> Table:
         """The arguments of a request by name; raises `Refusal` that names a wrong one."""
         found = {}
         for name in texts.keys() & self.types.keys() - {"body", "return"}:
@@ -372,16 +372,16 @@ for one in OPERATIONS:
     ROUTES.setdefault(re.compile(pattern, re.DOTALL), {})[one.method] = one
 
 
-def openapi() -> dict[str, Any]:
+def openapi() -> Table:
     """The interface as OpenAPI, from the operations and the types of their arguments."""
     shown = [one for one in OPERATIONS if one.tag is not None]
-    types = [kind for one in shown for kind in one.types.values() if kind is not Any]
+    types = [kind for one in shown for kind in one.types.values()]
     kinds = dict.fromkeys([*types, wire.Refused, Name])
     found, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(kinds, found, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, Table] = {}
     for one in shown:
         paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
     about = "Hand out decisions, take feedback whenever it comes."
@@ -393,7 +393,7 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _described(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
     """One operation. schemas: by type."""
     inside = re.findall(r"\{(\w+)", one.path)
     kinds = {**dict.fromkeys(inside, Name), **one.types}
@@ -407,12 +407,12 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
         }
         for n, kind in kinds.items()
     ]
-    good: dict[str, Any] = {"description": "success"}
+    good: Table = {"description": "success"}
     if answer is not Any:
         good["content"] = {"application/json": {"schema": schemas[answer]}}
     why = {"application/json": {"schema": schemas[wire.Refused]}}
     refusals = {str(n): {"description": HTTPStatus(n).phrase, "content": why} for n in REFUSALS}
-    told: dict[str, Any] = {
+    told: Table = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
         "tags": [one.tag],
@@ -453,11 +453,12 @@ class Service:
             await send({"type": "lifespan.shutdown.complete"})
             return
         headers: Headers = dict(scope["headers"])
-        body = None
+        body: list[bytes] | None = None
         try:
             self._check(scope["method"], headers)
-            body = b"" if scope["method"] in ("GET", "HEAD") else await self._read(receive)
-            answer = await self._answer(scope, headers, body)
+            reads = scope["method"] in ("GET", "HEAD")
+            body = [] if reads else [piece async for piece in _pieces(receive, self._most)]
+            answer = await self._answer(scope, headers, b"".join(body))
         except Refusal as error:
             answer = _refused(error, scope)
         except (StorageError, asyncio.CancelledError) as error:
@@ -476,7 +477,7 @@ class Service:
             return
         self._holder(headers)
         if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
-            raise self._too_large()
+            raise _too_large(self._most)
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind != b"application/json" and (kind or method == "POST"):
             raise Refusal("Content-Type must be application/json", outcome=None, status=415)
@@ -496,16 +497,6 @@ class Service:
         if not found or scheme.lower() != "bearer":
             raise Refusal(NO_TOKEN, outcome=None, status=401)
         return found[-1]
-
-    async def _read(self, receive: Any) -> bytes:
-        """The body of a request; raises `Refusal` as soon as it is too large."""
-        body = b"".join([piece async for piece in _pieces(receive, self._most)])
-        if len(body) > self._most:
-            raise self._too_large()
-        return body
-
-    def _too_large(self) -> Refusal:
-        return Refusal(f"a body must have at most {self._most} bytes", None, None, 413)
 
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
         found = (each.fullmatch(scope["path"]) for each in ROUTES)
@@ -533,7 +524,7 @@ class Service:
         told = await (function(asked, **given) if by is None else by(asked, function, **given))
         if isinstance(told, Answer):
             return told
-        return as_json(told, told.status if isinstance(told, wire.Outcome) else operation.good)
+        return as_json(told, getattr(told, "status", operation.good))
 
 
 def _allows(token: Token, learner: str, verb: str | None) -> bool:
@@ -542,15 +533,21 @@ def _allows(token: Token, learner: str, verb: str | None) -> bool:
 
 
 async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
-    """The pieces of a body, until they are longer in all than this."""
+    """The pieces of a body; raises `Refusal` as soon as they are longer in all than this."""
     size, more = 0, True
-    while more and size <= most:
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Refusal("the client has gone", outcome=None, status=400)
         more = message.get("more_body", False)
         size += len(message.get("body", b""))
+        if size > most:
+            raise _too_large(most)
         yield message.get("body", b"")
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(f"a body must have at most {most} bytes", None, None, 413)
 
 
 def _refused(error: Refusal, scope: Any) -> Answer:

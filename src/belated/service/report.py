@@ -32,6 +32,7 @@ from belated.service.tables import StorageError, Tables
 from belated.service.wire import LARGEST_WHOLE, STATUS, Refusal
 from belated.verdict import ActionRow, Verdict, Z, verdict
 
+Table = dict[str, Any]
 HISTORY = 1000
 """The number of newest reports that the page shows."""
 BUCKETS = [0.0, *(2.0**i for i in range(31)), 1e300]
@@ -70,7 +71,7 @@ OVERDUE = {
 """Whether an episode is past its deadline, and whether it was open then, by whether it is timed."""
 
 
-def counted(db: Tables, session: Session) -> dict[str, Any]:
+def counted(db: Tables, session: Session) -> Table:
     """The numbers of episodes and records, by the words of the report."""
     config, agent = session.config, session.runner.agent
     begun = getattr(agent, "made", agent.begun)
@@ -326,9 +327,7 @@ def _with_pending(row: ActionRow, silent: float) -> ActionRow:
     return replace(row, low=min(row.low, mean - half), high=max(row.high, mean + half))
 
 
-def _actions(
-    overview: Overview, rows: list[ActionRow], sign: float, sums: Sums
-) -> list[dict[str, Any]]:
+def _actions(overview: Overview, rows: list[ActionRow], sign: float, sums: Sums) -> list[Table]:
     """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
     lately = sum(newest for newest, *_ in sums["recent"].values())
@@ -351,7 +350,7 @@ def _actions(
     return found
 
 
-def _days(sums: Sums, overview: Overview, now: float) -> list[dict[str, Any]]:
+def _days(sums: Sums, overview: Overview, now: float) -> list[Table]:
     """Outcomes by day of the decision, oldest first.
 
     so_far: per decision, from the outcomes so far. mean: corrected for outcomes to come; None if
@@ -374,7 +373,7 @@ def _days(sums: Sums, overview: Overview, now: float) -> list[dict[str, Any]]:
     return found
 
 
-def _day(sums: Sequence[Any], silence: float | None, exposed: float) -> dict[str, Any]:
+def _day(sums: Sequence[Any], silence: float | None, exposed: float) -> Table:
     decisions, reports, so_far = sums
     mean = so_far
     if so_far is not None and silence is not None:
@@ -382,7 +381,7 @@ def _day(sums: Sequence[Any], silence: float | None, exposed: float) -> dict[str
     return {"decisions": decisions, "reports": reports, "so_far": so_far, "mean": mean}
 
 
-def _holdout(sums: Sums, share: float) -> dict[str, Any] | None:
+def _holdout(sums: Sums, share: float) -> Table | None:
     """The outcomes of the holdout and of all decisions, since the beginning."""
     _, _, everybody, _, decisions, reports, mean, v, vv, vvu, vvuu = sums["all"][0]
     if not (share or decisions):
@@ -394,7 +393,7 @@ def _holdout(sums: Sums, share: float) -> dict[str, Any] | None:
     return {**told, "mean": mean, "low": mean - half, "high": mean + half}
 
 
-def _delays(count: int, delays: list[float], overview: Overview) -> dict[str, Any]:
+def _delays(count: int, delays: list[float], overview: Overview) -> Table:
     """Quantiles of the delays of first reports, in days.
 
     corrected: whether they account for reports to come; otherwise they are of reports so far.
@@ -490,7 +489,7 @@ METRICS: dict[str, tuple[Any, list[str], str]] = {
 """The metrics: what only grows is a counter; the labels besides the learner; what they are."""
 
 
-def _measured(session: Session, seen: Seen) -> dict[str, Any]:
+def _measured(session: Session, seen: Seen) -> Table:
     """The metrics of a learner; those with a label are a value by label."""
     with session.db.reader() as db:
         counts = counted(db, session)
@@ -520,7 +519,7 @@ async def metrics(learners: Iterable[Learner]) -> bytes:
         for name, (kind, labels, about) in METRICS.items()
     }
     for learner in learners:
-        found: dict[str, Any] = {"ready": 0}
+        found: Table = {"ready": 0}
         with suppress(Refusal, StorageError):
             seen = await learner.ask(look)
             found = await asyncio.to_thread(_measured, learner.opened(), seen)

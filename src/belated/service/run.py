@@ -143,8 +143,8 @@ HEAD_PATIENCE = 30.0
 class Connection(HttpToolsProtocol):
     """A connection that limits the head of a request: its length, and the time until it is whole.
 
-    The parser has no limit of its own, so a client could send a head without an end. A connection
-    has one timer, and not one for every head.
+    The parser has no limit of its own, so a client could send a head without an end. While one
+    comes, the timer of a connection without requests closes this one too.
     """
 
     _head: int | None = 0
@@ -153,17 +153,18 @@ class Connection(HttpToolsProtocol):
         """Wait for the first head."""
         super().connection_made(transport)
         self._since = self.loop.time()
-        self._look()
+        self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of a head before they are parsed."""
         if self._head is not None:
-            end = data.find(b"\r\n\r\n")
-            self._head += len(data) if end < 0 else end
-            if self._head > LONGEST_HEAD:
-                self.send_400_response(f"a head must have at most {LONGEST_HEAD} bytes")
-                return
-        super().data_received(data)
+            self._head += len(data.partition(b"\r\n\r\n")[0])
+        if (self._head or 0) > LONGEST_HEAD:
+            self.send_400_response(f"a head must have at most {LONGEST_HEAD} bytes")
+        else:
+            super().data_received(data)
+            if self._head is not None:
+                self._wait()
 
     def on_message_begin(self) -> None:
         """Wait for the end of the head that has begun."""
@@ -176,18 +177,10 @@ class Connection(HttpToolsProtocol):
         self._head = None
         super().on_headers_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer; a timer would keep the closed connection in memory."""
-        self._timer.cancel()
-        super().connection_lost(exc)
-
-    def _look(self) -> None:
-        """Close the connection if a head is not complete in time."""
-        waited = 0.0 if self._head is None else self.loop.time() - self._since
-        if waited >= HEAD_PATIENCE:
-            self.transport.close()
-        else:
-            self._timer = self.loop.call_later(HEAD_PATIENCE - waited, self._look)
+    def _wait(self) -> None:
+        """Set the timer, which the next bytes or the end of the connection stop."""
+        end = self._since + HEAD_PATIENCE
+        self.timeout_keep_alive_task = self.loop.call_at(end, self.timeout_keep_alive_handler)
 
 
 PAUSE = 0.5
@@ -209,7 +202,7 @@ def visit(url: str) -> None:
         while True:
             age = rng.randint(18, 80)
             asked = {"age": age, "country": rng.choice(["dk", "se"])}
-            try:
+            with contextlib.suppress(ServiceError):  # such as too many open decisions, for a while
                 made = mail.decide(features=asked)
                 if rng.random() < chance(made.name or "", age):
                     at = time.monotonic() + rng.expovariate(1.0 / DELAY)
@@ -217,6 +210,4 @@ def visit(url: str) -> None:
                 while coming and coming[0][0] < time.monotonic():
                     _, key, reward = heapq.heappop(coming)
                     mail.feedback([{"key": key, "reward": reward, "event": "purchase"}])
-            except ServiceError:  # such as too many open decisions; they close by themselves
-                pass
             time.sleep(PAUSE)

@@ -18,7 +18,6 @@ Verb = Literal["begin", "feedback", "read", "admin"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 EVERY = "*"
-MARK = "belated-"
 
 
 def check_types(item: Any) -> None:
@@ -60,7 +59,7 @@ ANYBODY = Token("anybody", "0" * 64, (EVERY,))
 
 def new() -> tuple[str, str]:
     """A token and its hash."""
-    token = MARK + secrets.token_urlsafe(32)
+    token = f"belated-{secrets.token_urlsafe(32)}"
     return token, hashed(token)
 
 
