@@ -260,8 +260,9 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
 
     async def begin(self, key: str | None = None) -> int:
         """Begin an episode and return its number; a known key returns the same episode again."""
-        given = {"key": uuid.uuid4().hex if key is None else key}
-        return await self._told("POST", "/episodes", given, lambda told: int(told["episode"]))
+        return await self._told(
+            "POST", "/episodes", _asked_for({"key": key}), lambda told: int(told.json()["episode"])
+        )
 
     @overload
     async def decide(self, episode: int, step: int, state: int) -> tuple[int, float]: ...
@@ -464,9 +465,8 @@ class Buffer:
         """The rows of a statement; what it writes is on disk then, in a file that has a name."""
         with self._lock, self._db:
             found = self._db.execute(statement, values).fetchall()
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(self._path), self._file):
-                return found
+        if os.path.exists(self._path) and os.path.samestat(os.stat(self._path), self._file):
+            return found
         raise OSError(
             f"{self._name} was deleted or replaced while the client was open, so its records may "
             "be lost; open a client anew"

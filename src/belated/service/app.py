@@ -384,10 +384,13 @@ def openapi() -> Table:
     paths: dict[str, Table] = {}
     for one in shown:
         paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
-    about = "Hand out decisions, take feedback whenever it comes."
     return {
         "openapi": "3.1.0",
-        "info": {"title": "belated", "version": __version__, "description": about},
+        "info": {
+            "title": "belated",
+            "version": __version__,
+            "description": "Hand out decisions, take feedback whenever it comes.",
+        },
         "paths": paths,
         "components": {"schemas": components},
     }
@@ -407,23 +410,25 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
         }
         for n, kind in kinds.items()
     ]
-    good: Table = {"description": "success"}
-    if answer is not Any:
-        good["content"] = {"application/json": {"schema": schemas[answer]}}
-    why = {"application/json": {"schema": schemas[wire.Refused]}}
-    refusals = {str(n): {"description": HTTPStatus(n).phrase, "content": why} for n in REFUSALS}
-    told: Table = {
+    success = {} if answer is Any else _content(schemas[answer])
+    why = _content(schemas[wire.Refused])
+    refusals = {str(n): {"description": HTTPStatus(n).phrase, **why} for n in REFUSALS}
+    told = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
         "tags": [one.tag],
         "parameters": parameters,
-        "responses": {str(one.good): good, **refusals},
+        "responses": {str(one.good): {"description": "success", **success}, **refusals},
     }
-    if body is not None:
-        examples = {"examples": EXAMPLES} if one.function is feedback else {}
-        content = {"application/json": {"schema": schemas[body], **examples}}
-        told["requestBody"] = {"required": one.needs_body, "content": content}
-    return told
+    if body is None:
+        return told
+    examples = {"examples": EXAMPLES} if one.function is feedback else {}
+    asked = {"required": one.needs_body, **_content(schemas[body], **examples)}
+    return {**told, "requestBody": asked}
+
+
+def _content(schema: Any, **more: Any) -> Table:
+    return {"content": {"application/json": {"schema": schema, **more}}}
 
 
 class Service:

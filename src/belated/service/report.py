@@ -21,7 +21,8 @@ from typing import Annotated, Any, cast
 import numpy as np
 from msgspec import Meta
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from belated.core import saving
 from belated.linear import life
@@ -74,13 +75,12 @@ OVERDUE = {
 def counted(db: Tables, session: Session) -> Table:
     """The numbers of episodes and records, by the words of the report."""
     config, agent = session.config, session.runner.agent
-    begun = getattr(agent, "made", agent.begun)
     limit = 1e300 if config.deadline is None else config.deadline
     values = {"now": repr(session.clock()), "newest": agent.begun - 1, "limit": repr(limit)}
     past, ever = (text.format(**values) for text in OVERDUE[config.timed])
     statement = COUNTS.format(past=past, ever="FALSE" if config.grace is None else ever)
     (row,) = db.all(statement, session.name, session.name)
-    return {"begun": begun, **dict(zip(COUNTED, row, strict=True))}
+    return dict(zip(COUNTED, row, strict=True), begun=getattr(agent, "made", agent.begun))
 
 
 TOTALS = """
@@ -467,24 +467,23 @@ def _warnings(
         )
 
 
-GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 METRICS: dict[str, tuple[Any, list[str], str]] = {
-    "ready": (GAUGE, [], "1 if driven here"),
-    "episodes_begun": (GAUGE, [], "episodes that have begun"),
-    "episodes_open": (GAUGE, [], "episodes that are open"),
-    "episodes_pending": (GAUGE, [], "those within their deadline of which no outcome came"),
-    "episodes_overdue": (GAUGE, [], "those past their deadline, within the grace"),
-    "calls_waiting": (GAUGE, [], "calls that wait for the agent"),
-    "log_events": (GAUGE, [], "requests that changed something"),
-    "policies_differing": (GAUGE, [], "decisions that replay gave otherwise"),
-    "at_stake": (GAUGE, [], "most that is lost per decision if everybody gets the leader"),
-    "late_used": (COUNTER, [], "late records that were used, since the start"),
-    "decisions": (COUNTER, [], "decisions since the start"),
-    "agent": (GAUGE, ["name"], "what the agent tells"),
-    "records": (COUNTER, ["outcome"], "feedback by outcome, since the start"),
-    "closed": (COUNTER, ["how"], "episodes closed by the deadline"),
-    "leads": (GAUGE, ["action"], "probability that the leader is the best action"),
-    "winner": (GAUGE, ["action"], "1 for the action that wins, sure at every look"),
+    "ready": (Gauge, [], "1 if driven here"),
+    "episodes_begun": (Gauge, [], "episodes that have begun"),
+    "episodes_open": (Gauge, [], "episodes that are open"),
+    "episodes_pending": (Gauge, [], "those within their deadline of which no outcome came"),
+    "episodes_overdue": (Gauge, [], "those past their deadline, within the grace"),
+    "calls_waiting": (Gauge, [], "calls that wait for the agent"),
+    "log_events": (Gauge, [], "requests that changed something"),
+    "policies_differing": (Gauge, [], "decisions that replay gave otherwise"),
+    "at_stake": (Gauge, [], "most that is lost per decision if everybody gets the leader"),
+    "late_used": (Counter, [], "late records that were used, since the start"),
+    "decisions": (Counter, [], "decisions since the start"),
+    "agent": (Gauge, ["name"], "what the agent tells"),
+    "records": (Counter, ["outcome"], "feedback by outcome, since the start"),
+    "closed": (Counter, ["how"], "episodes closed by the deadline"),
+    "leads": (Gauge, ["action"], "probability that the leader is the best action"),
+    "winner": (Gauge, ["action"], "1 for the action that wins, sure at every look"),
 }
 """The metrics: what only grows is a counter; the labels besides the learner; what they are."""
 

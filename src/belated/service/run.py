@@ -48,8 +48,9 @@ def opener(config: Config, learner: LearnerConfig) -> Callable[..., Tables]:
     Its arguments say whether to create them, and whether to write beside another process.
     """
     if config.storage.startswith(POSTGRES):
-        given = (config.storage, learner.name, config.url)
-        return lambda create, joins=False: PostgresTables(*given, joins=joins)
+        return lambda create, joins=False: PostgresTables(
+            config.storage, learner.name, config.url, joins=joins
+        )
     path = Path(config.storage) / f"{learner.name}.sqlite"
     return lambda create, joins=False: SQLiteTables(path, create=create)
 
