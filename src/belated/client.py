@@ -72,8 +72,8 @@ ARGUMENTS = {
 """What the texts among the arguments of a client must be."""
 REFUSED = (UNDELIVERABLE, "invalid", "unknown", "conflict")
 """The outcomes of records that no repetition can change."""
-AGAIN = (429, 502, 503, 504)
-"""Status codes after which the same request may succeed later."""
+AGAIN = (None, 429, 502, 503, 504)
+"""Status codes after which the same request may succeed later; None: there was no answer."""
 NEVER = (400, 413, 422)
 """Status codes that mean, for a record sent alone, that the server will never accept it."""
 MOST_REDIRECTIONS = 5
@@ -119,12 +119,17 @@ class ServedDecision:
 class ServiceError(Exception):
     """The service refused a request, or could not be reached in time.
 
-    status: the HTTP status code; None if there was no response.
+    status: the HTTP status code; None if there was no response. after: the number of seconds after
+    which the server asks for a repetition.
     """
 
-    def __init__(self, why: str, status: int | None = None) -> None:
+    def __init__(self, why: str, status: int | None = None, after: float = 0.0) -> None:
         super().__init__(why)
-        self.status = status
+        self.status, self.after = status, after
+
+
+def _table(answer: httpx.Response) -> Table:
+    return dict.copy(answer.json())
 
 
 class _Connected:
@@ -166,36 +171,35 @@ class _Connected:
         """The records that the server has refused, and why; they stay in the buffer."""
         return [] if self._buffer is None else self._buffer.refused()
 
-    async def _exchange(
-        self, method: str, path: str, body: Any = None, patience: float | None = None
-    ) -> httpx.Response:
-        """Send a request until the answer is final; raises `ServiceError` unless it succeeds."""
+    async def _told(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        read: Callable[[httpx.Response], Result] = _table,  # type: ignore[assignment]
+        patience: float | None = None,
+    ) -> Result:
+        """What a function reads in the final answer to a request; raises `ServiceError`."""
         end = time.monotonic() + (self._patience if patience is None else patience)
         text = body if body is None or isinstance(body, str) else _dumped("a decision", body)
         pause = FIRST_PAUSE
         while True:
-            wait = random.uniform(0.5, 1.0) * pause
             try:
-                answer = await self._sent(method, self._base + path, text)
-            except httpx.TransportError as error:
-                refused = ServiceError(f"{type(error).__name__}: {error}")
-            else:
-                if answer.is_success:
-                    return answer
-                refused = _refusal(answer)
-                if answer.status_code not in AGAIN:
-                    raise refused
-                after = answer.headers.get("retry-after", "")
-                wait = max(wait, float(after)) if after.isdecimal() else wait
+                return _read(await self._answer(method, self._base + path, text), read)
+            except ServiceError as error:
+                wait = max(random.uniform(0.5, 1.0) * pause, error.after)
+                if error.status not in AGAIN or time.monotonic() + wait > end:
+                    raise
             pause = min(2 * pause, LONGEST_PAUSE)
-            if time.monotonic() + wait > end:
-                raise refused
             await _done(type(self)._sleep, wait)
 
-    async def _sent(self, method: str, url: str, text: str | None) -> httpx.Response:
+    async def _answer(self, method: str, url: str, text: str | None) -> httpx.Response:
         """The answer of the server that a request is redirected to; the token goes with it."""
         for _ in range(MOST_REDIRECTIONS):
-            answer: httpx.Response = await _done(self._web.request, method, url, content=text)
+            try:
+                answer: httpx.Response = await _done(self._web.request, method, url, content=text)
+            except httpx.TransportError as error:
+                raise ServiceError(f"{type(error).__name__}: {error}") from None
             if answer.status_code != 307 or answer.next_request is None:
                 break
             onward = answer.next_request.url
@@ -203,21 +207,6 @@ class _Connected:
                 raise ServiceError(f"redirected from https to {checks.show(str(onward))}", 307)
             url = str(onward)
         return answer
-
-    async def _told(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        read: Callable[[Any], Result] = dict.copy,  # type: ignore[assignment]
-        patience: float | None = None,
-    ) -> Result:
-        """What a function reads in the JSON of an answer, which by default must be a table."""
-        answer = await self._exchange(method, path, body, patience)
-        try:
-            return read(answer.json())
-        except (ValueError, TypeError, LookupError, AttributeError):
-            raise _foreign(answer) from None
 
     async def _flush(self, buffer: Buffer, own: Rows, patience: float) -> list[Table]:
         """Send the records that no other call is sending, then those of this call."""
@@ -300,7 +289,9 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         """
         where = {"episode": episode, "step": step, "state": state}
         body = _asked_for({**where, "features": features, "among": among, "key": key})
-        return await self._told("POST", "/decide", body, partial(_decision, body))
+        return await self._told(
+            "POST", "/decide", body, lambda answer: _decision(body, answer.json())
+        )
 
     async def decide_many(self, asked: Iterable[Given]) -> list[ServedDecision]:
         """Make many decisions: each item holds keyword arguments of `decide`.
@@ -317,10 +308,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
     async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
         number = checks.integer("episode", episode, 0)
-        answer = await self._exchange("GET", f"/episodes/{number}/policy?format=npy")
-        with contextlib.suppress(ValueError):
-            return np.asarray(np.lib.format.read_array(io.BytesIO(answer.content)))
-        raise _foreign(answer)
+        return await self._told("GET", f"/episodes/{number}/policy?format=npy", read=_array)
 
     async def feedback(self, records: Iterable[Record]) -> list[Table] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
@@ -341,7 +329,7 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         try:
             return (await self._flush(self._buffer, own, 0.0))[-len(own) :]
         except ServiceError as error:
-            if error.status is not None and error.status not in AGAIN:
+            if error.status not in AGAIN:
                 raise
             return None
 
@@ -508,11 +496,10 @@ class Buffer:
             for (number, _), one in zip(rows, outcomes, strict=True)
             if one["outcome"] in REFUSED
         }
-        if refused:
-            self._all(
-                "UPDATE records SET why = value FROM json_each(?) WHERE number = key",
-                json.dumps(refused),
-            )
+        self._all(
+            "UPDATE records SET why = value FROM json_each(?) WHERE number = key",
+            json.dumps(refused),
+        )
         self._all(
             "DELETE FROM records WHERE why IS NULL AND number IN (SELECT value FROM json_each(?))",
             json.dumps([*dict(rows)]),
@@ -560,17 +547,21 @@ def _decision(asked: Given, told: Given) -> Any:
     drawn = int(told["action"]), float(told["probability"])
     if "episode" in asked:
         return drawn
-    names = {name: told[name] for name in ("name", "created") if name in told}
-    return ServedDecision(*drawn, int(told["episode"]), asked["key"], **names)
+    name, created = told.get("name"), told.get("created", True)
+    return ServedDecision(*drawn, int(told["episode"]), asked["key"], name, created)
 
 
-def _decisions(asked: Sequence[Any], told: Given) -> list[ServedDecision]:
-    return [_decision(*pair) for pair in zip(asked, told["decisions"], strict=True)]
+def _decisions(asked: Sequence[Given], answer: httpx.Response) -> list[ServedDecision]:
+    return [_decision(*pair) for pair in zip(asked, answer.json()["decisions"], strict=True)]
 
 
-def _outcomes(texts: Sequence[str], told: Given) -> list[Table]:
-    pairs = zip(told["outcomes"], texts, strict=True)
+def _outcomes(texts: Sequence[str], answer: httpx.Response) -> list[Table]:
+    pairs = zip(answer.json()["outcomes"], texts, strict=True)
     return [{**one, "outcome": str(one["outcome"])} for one, _ in pairs]
+
+
+def _array(answer: httpx.Response) -> Floats:
+    return np.asarray(np.lib.format.read_array(io.BytesIO(answer.content)))
 
 
 def _dumped(what: str, value: Any) -> str:
@@ -584,13 +575,13 @@ def _dumped(what: str, value: Any) -> str:
         ) from None
 
 
-def _foreign(answer: httpx.Response) -> ServiceError:
-    shown = checks.show(answer.text[:80])
-    return ServiceError(f"the answer is not that of a learner, got {shown}", answer.status_code)
-
-
-def _refusal(answer: httpx.Response) -> ServiceError:
-    try:
-        return ServiceError(str(answer.json()["why"]), answer.status_code)
-    except (ValueError, KeyError, TypeError):
-        return ServiceError(f"HTTP status {answer.status_code}", answer.status_code)
+def _read(answer: httpx.Response, read: Callable[[httpx.Response], Result]) -> Result:
+    """What a function reads in an answer; a `ServiceError` says what was answered instead."""
+    status, told = answer.status_code, answer.headers.get("retry-after", "")
+    after = float(told) if told.isdecimal() else 0.0
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
+        if answer.is_success:
+            return read(answer)
+        raise ServiceError(str(answer.json()["why"]), status, after)
+    got = f"{checks.show(answer.text[:80])} with status {status}"
+    raise ServiceError(f"the answer is not that of a learner, got {got}", status, after)
