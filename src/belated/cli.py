@@ -67,11 +67,6 @@ def _lab(module: str) -> Any:
     return import_module(f"belated.lab.{module}")
 
 
-def _results(directory: Path, *experiment: Any) -> Any:
-    """The results in a directory."""
-    return _lab("results").Results(directory, *experiment)
-
-
 def _complain(message: str) -> int:
     _say(f"belated: {message}", "red", error=True)
     return 2
@@ -141,7 +136,7 @@ def run(
         _say(f"Failed: {_runs(len(failed))}; see {directory / 'failed'}.", error=True)
         if before + done == 0:
             return 1
-    results = _results(directory, chosen)
+    results = _lab("results").Results(directory, chosen)
     drawings = _lab("plot").draw(results)
     shown = [results.table()]
     if results.choices:
@@ -186,7 +181,7 @@ def plot_(
     plot = _lab("plot")
     forms = [checks.choice("--format", one.strip(), plot.FORMS) for one in format.split(",")]
     look = plot.Look(width, not no_title, block, on, regret)
-    for path in plot.save(directory, plot.draw(_results(directory), look), forms):
+    for path in plot.save(directory, plot.draw(_lab("results").Results(directory), look), forms):
         _say(path)
 
 
@@ -197,7 +192,7 @@ def report_(directory: Path, /) -> None:
     Args:
         directory: Where `belated run` put the results.
     """
-    _say(_results(directory).report())
+    _say(_lab("results").Results(directory).report())
 
 
 @app.command
@@ -224,8 +219,8 @@ def table_(
     """
     forms = _lab("tables").FORMS
     checks.choice("--format", format, forms)
-    found = _results(directory).table(which, baseline=baseline, on=on, regret=regret)
-    sys.stdout.write(forms[format](found))
+    results = _lab("results").Results(directory)
+    sys.stdout.write(forms[format](results.table(which, baseline=baseline, on=on, regret=regret)))
 
 
 @app.command

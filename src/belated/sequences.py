@@ -84,12 +84,11 @@ def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exa
 
     s, v = np.maximum(np.asarray(total, dtype=float), 0.0), np.asarray(spread, dtype=float)
     a = v + rho
-    if not exact:
-        found: Floats = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
-        return found
-    z = s + a
-    prior = rho * math.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
-    found = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
+    found: Floats = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
+    if exact:
+        z = s + a
+        prior = rho * math.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
+        found = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
     return found
 
 

@@ -45,9 +45,11 @@ The outcome is the costs that the agent may see, or the reward of a decision.
 """
 
 Progress = Callable[[range], Iterable[int]]
+CostsOf = Callable[[int], Floats]
+"""A function that gives the cost function of an episode."""
 
 
-def _for_each(at: Callable[[int], Floats], episodes: int, value: Callable[[Floats], Any]) -> Floats:
+def _for_each(at: CostsOf, episodes: int, value: Callable[[Floats], Any]) -> Floats:
     """The values of the costs of every episode, computed only where the costs change."""
     found: list[Any] = []
     last = np.zeros(0)
@@ -69,7 +71,7 @@ class Best:
     """
 
     mdp: MDP
-    costs: Callable[[int], Floats]
+    costs: CostsOf
     episodes: int
 
     @cached_property
@@ -381,22 +383,29 @@ def simulate(
     drive(agent, play, drawn, paths=paths, progress=progress)
 
     complete = of_episodes(drawn)
-    facts: dict[str, Any] = {
-        "realised": realised,
-        "delays": complete,
-        "missing": missing_feedback(complete),
-        "diagnostics": dict(agent.diagnostics()),
-        "step_delays": drawn if drawn.ndim == 2 else None,
-    }
-    if noisy:
-        compared = _compared(mdp, means_at, episodes)
-        best = Best(mdp, partial(expected, process), episodes)
-        facts["means"] = Run(values=values[1], **compared, **facts, best=best)
-    compared = _compared(mdp, costs_at, episodes)
-    return Run(values=values[0], **compared, **facts, best=Best(mdp, process.at, episodes))
+
+    def measured(values: Floats, kept: CostsOf, costs: CostsOf, means: Run | None = None) -> Run:
+        """The run by these costs, which are kept as long as the best policy is sought."""
+        best, comparator, uniform = _compared(mdp, kept, episodes)
+        return Run(
+            values,
+            realised,
+            comparator,
+            uniform,
+            best,
+            delays=complete,
+            missing=missing_feedback(complete),
+            diagnostics=dict(agent.diagnostics()),
+            means=means,
+            best=Best(mdp, costs, episodes),
+            step_delays=drawn if drawn.ndim == 2 else None,
+        )
+
+    means = measured(values[1], means_at, partial(expected, process)) if noisy else None
+    return measured(values[0], costs_at, process.at, means)
 
 
-def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str, Any]:
+def _compared(mdp: MDP, at: CostsOf, episodes: int) -> tuple[Floats, Floats, Floats]:
     """The best fixed policy for a sequence of costs; its costs and those of uniform play, (K,)."""
     total = np.array(at(0))
     for k in range(1, episodes):
@@ -406,7 +415,7 @@ def _compared(mdp: MDP, at: Callable[[int], Floats], episodes: int) -> dict[str,
     if len(total) == 1:  # the costs do not depend on the step
         measures = [measure.sum(axis=0, keepdims=True) for measure in measures]
     fixed = _for_each(at, episodes, lambda costs: [float(np.vdot(m, costs)) for m in measures])
-    return {"best_policy": best, "comparator": fixed[:, 0], "uniform": fixed[:, 1]}
+    return best, fixed[:, 0], fixed[:, 1]
 
 
 def _decided(

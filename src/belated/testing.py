@@ -162,12 +162,11 @@ def second_records_are_refused(make: MakeAgent, trial: Any, rng: np.random.Gener
     """
     agent = make()
     *done, outcome = _played(trial, agent, rng)
-    twice = done if agent.uses_paths else []
-    if twice:
-        _refused("two paths of one episode in a batch", agent.observe, twice * 2)
+    if agent.uses_paths:
+        _refused("two paths of one episode in a batch", agent.observe, done * 2)
     agent.observe(done)
-    if twice:
-        _refused("a second path", agent.observe, twice)
+    if agent.uses_paths:
+        _refused("a second path", agent.observe, done)
     agent.observe([outcome])
     if agent.problem.one_outcome:
         _refused("second costs", agent.observe, [outcome])
