@@ -9,7 +9,7 @@ import pytest
 import belated as bl
 from belated import config as kinds
 from belated.config import scenes
-from belated.config.part import Registry, check, make, plain, read
+from belated.config.part import Registry, make, plain, read
 from belated.lab import RunBrief, part, toml
 from belated.lab.spec import Experiment, Learner
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
@@ -191,14 +191,15 @@ def test_a_part_may_hold_a_list_of_parts():
     def all_of(told, /, members):
         return members
 
-    registry = Registry({"one": one, "all": all_of}, same=("members",))
-    made = read("update", {"kind": "all", "members": ["one", {"kind": "one", "weight": 2.0}]})
-    check("update", made, registry)
+    registry = Registry({"one": one, "all": all_of})
+    registry.others["members"] = registry
+    given = {"kind": "all", "members": ["one", {"kind": "one", "weight": 2.0}]}
+    made = read("update", given, registry)
     assert make("update", made, registry, "told") == (("told", 1.0), ("told", 2.0))
     assert plain(made)["members"] == ("one", {"kind": "one", "weight": 2.0})
-    wrong = read("update", {"kind": "all", "members": ["one", {"kind": "onne"}]})
+    wrong = {"kind": "all", "members": ["one", {"kind": "onne"}]}
     with pytest.raises(ValueError, match=r"update\.members\[1\]\.kind must be .*'one'"):
-        check("update", wrong, registry)
+        read("update", wrong, registry)
 
 
 def test_a_tuned_rate_is_only_for_agents_that_can_be_tuned():

@@ -78,8 +78,10 @@ class RunBrief:
         checks.choice(f"{name} (if not a number)", word, WORDS[name])
         if word == "realised":
             return int(min(self._drawn("the largest delay").max(), self.episodes - 1))
-        if word == "known":
-            return self.episodes if name == "episodes" else (self.episodes, self.total_delay)
+        if name == "episodes":
+            return self.episodes
+        if name == "totals":
+            return self.episodes, self.total_delay
         if self.tuned is None:
             raise ValueError(f'{name} must be a number here, got "tuned"')
         return getattr(self.tuned, "threshold" if name == "max_delay" else name)

@@ -18,15 +18,13 @@ import os
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from belated.config.briefing import numbers
 from belated.core import checks
-from belated.names import kind as kind_of
 
 MARK = "#"
 Maker = Callable[..., Any]
@@ -76,35 +74,23 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(frozen(item) for item in value)
     if isinstance(value, Mapping):
-        others = {name: item for name, item in value.items() if name != "kind"}
-        return part(value.get("kind", ""), **others)
+        parameters = dict(value)
+        return part(parameters.pop("kind", ""), **parameters)
     return part(value) if callable(value) else value
 
 
-def read(key: str, value: object) -> Part:
-    """Read a part from a table; `check` checks that there is such a part.
-
-    A kind alone, or a function, is a part without parameters. `key` is the place of the table in
-    the file.
-    """
-    made = as_part(frozen(value))
-    if not isinstance(made, Part):
-        raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
-    return made
-
-
-def as_part(value: Any) -> Any:
-    """Turn a kind alone into a part without parameters, also in a list; keep anything else."""
-    if isinstance(value, tuple):
-        return tuple(map(as_part, value))
-    return Part(value) if isinstance(value, str) else value
-
-
 def plain(value: Any) -> Any:
-    """A part or a parameter in the form of a specification; the inverse of `frozen`."""
+    """A parameter in the form of a file; a part without parameters is its kind alone."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
     if isinstance(value, Part):
-        return {"kind": value.kind, **{name: plain(item) for name, item in value.parameters}}
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+        return table(value) if value.parameters else value.kind
+    return value
+
+
+def table(made: Part) -> dict[str, Any]:
+    """The table that describes a part; the inverse of `frozen`."""
+    return {"kind": made.kind, **{name: plain(item) for name, item in made.parameters}}
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -132,64 +118,61 @@ class Registry:
     """The kinds of one sort of part.
 
     Attributes:
-        kinds: the function or class of each name. The objects that the lab passes are
-            positional-only arguments of functions; a class, a part of agents, gets numbers in place
-            of words.
-        same: parameters that are parts of this registry again.
-        others: parameters that are parts of other registries.
+        kinds: the function of each name. The objects that the lab passes are its positional-only
+            arguments.
+        others: the registries of the parameters that are parts.
         waits: whether parts inside are passed as an `Inner` instead of being built first.
     """
 
     kinds: dict[str, Maker]
-    same: tuple[str, ...] = ()
-    others: Mapping[str, Registry] = field(default_factory=dict)
+    others: dict[str, Registry] = field(default_factory=dict)
     waits: bool = False
-
-    def inside(self, name: str) -> Registry | None:
-        """The registry of a parameter that is a part; None for a plain value."""
-        return self if name in self.same else self.others.get(name)
 
 
 def by_name(*makers: Maker) -> dict[str, Maker]:
-    """Functions and classes as kinds, by the name that files use for each."""
-    return {kind_of(maker.__name__): maker for maker in makers}
+    """Functions as kinds, by their names."""
+    return {maker.__name__: maker for maker in makers}
 
 
-def check(key: str, made: object, registry: Registry) -> None:
-    """Check that a kind exists and takes its parameters, and the same for the parts inside.
+def read(key: str, given: object, registry: Registry | None) -> Part:
+    """Read and check a part at a place of a file: a table, a kind alone or a function.
 
-    A `module:function` is not imported here, so that results can be read without it.
+    Its parameters that are parts are read in the same way. A `module:function` is not imported
+    here, so that results can be read without it. registry: None where a part is not allowed.
     """
-    fold(key, made, registry, _check_one)
-
-
-def _check_one(key: str, made: Part, registry: Registry, values: Mapping[str, Any]) -> None:
-    """Check a part whose parts inside are checked."""
+    made = frozen(given)
+    if registry is None:
+        raise ValueError(f"{key} must be a plain value, got {checks.show(made)}")
+    made = Part(made) if isinstance(made, str) else made
+    if not isinstance(made, Part):
+        raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
     if made.kind == "":
         raise ValueError(f"{join(key, 'kind')} is required: one of {quoted(registry.kinds)}")
     if not made.own:
         checks.choice(join(key, "kind"), made.kind, registry.kinds)
-        _check_names(key, made.values, registry.kinds[made.kind], f"kind {made.kind!r}")
-    for name, value in values.items():
-        if isinstance(value, Part):
-            raise ValueError(f"{join(key, name)} must be a plain value, got {checks.show(value)}")
+        filled(key, made.values, registry.kinds[made.kind], f"kind {made.kind!r}")
+    return Part(made.kind, tuple(inside(key, made, registry, read).items()), made.function)
 
 
-def fold(key: str, value: Any, registry: Registry, each: Maker) -> Any:
-    """What `each` makes of a part, from what it has made of the parts inside.
+def inside(key: str, made: Part, registry: Registry, each: Maker) -> dict[str, Any]:
+    """The parameters of a part by name, with what `each` makes of every part in them.
 
-    A list of parts becomes a tuple. each: a function of the key of a part, the part, its registry,
-    and its parameters by name.
+    Of a `module:function` any table is a part, and any text a plain value. each: a function of the
+    key of a part, the part, and its registry.
     """
-    if isinstance(value, tuple):
-        return tuple(fold(f"{key}[{i}]", item, registry, each) for i, item in enumerate(value))
-    if not isinstance(value, Part):
-        raise ValueError(f"{key} must be a table with a kind, got {checks.show(value)}")
-    values = {
-        name: item if inside is None else fold(join(key, name), item, inside, each)
-        for name, item, inside in inside_of(value, registry)
+
+    def changed(key: str, value: Any, kinds: Registry | None) -> Any:
+        if isinstance(value, tuple):
+            return tuple(changed(f"{key}[{i}]", item, kinds) for i, item in enumerate(value))
+        if isinstance(value, Part) or not (kinds is None or made.own or value is None):
+            return each(key, value, kinds)
+        return value
+
+    same = registry if made.own else None
+    return {
+        name: changed(join(key, name), value, registry.others.get(name, same))
+        for name, value in made.parameters
     }
-    return each(key, value, registry, values)
 
 
 def join(key: str, name: str) -> str:
@@ -197,29 +180,13 @@ def join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def inside_of(made: Part, registry: Registry) -> Iterator[tuple[str, Any, Registry | None]]:
-    """The parameters of a part, with the registry of each that is a part.
-
-    For a `module:function` any table is a part, and any text a plain value.
-    """
-    for name, value in made.parameters:
-        inside = registry.inside(name)
-        if made.own:
-            inside = (inside or registry) if _is_table(value) else None
-        yield name, value if inside is None else as_part(value), inside
-
-
-def _is_table(value: Any) -> bool:
-    """Whether a value is a part, or a list of parts."""
-    if isinstance(value, tuple):
-        return bool(value) and all(map(_is_table, value))
-    return isinstance(value, Part)
-
-
-def _check_names(
+def filled(
     key: str, given: Mapping[str, Any], maker: Maker, taker: str, handed: int = 0
-) -> None:
-    """Check the names of parameters. taker: for messages. handed: see `accepted`."""
+) -> dict[str, Any]:
+    """The arguments of a function by name: defaults, and those given, whose names are checked.
+
+    key: the place of the table in a file. taker: for messages. handed: see `accepted`.
+    """
     allowed = accepted(maker, handed)
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
     for name, value in given.items():
@@ -229,9 +196,12 @@ def _check_names(
             raise ValueError(
                 f"{join(key, name)} = {checks.show(value)}: unknown key; {takes}{near}"
             )
-    for name, parameter in allowed.items():
-        if parameter.default is parameter.empty and name not in given:
+    found = {name: parameter.default for name, parameter in allowed.items()}
+    found.update(given)
+    for name, value in found.items():
+        if value is inspect.Parameter.empty:
             raise ValueError(f"{join(key, name)} is required for {taker}")
+    return found
 
 
 def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
@@ -245,17 +215,18 @@ def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
 
 
 def with_defaults(made: Part, registry: Registry) -> Part:
-    """The part with the defaults of the parameters that are not given."""
-    allowed = {} if made.own else accepted(registry.kinds[made.kind])
-    found = {p.name: p.default for p in allowed.values() if p.default is not p.empty}
-    return Part(made.kind, tuple((found | made.values).items()), made.function)
+    """The part with the defaults of its kind; a function of a module is not imported for them."""
+    if made.own:
+        return made
+    values = filled("", made.values, registry.kinds[made.kind], f"kind {made.kind!r}")
+    return Part(made.kind, tuple(values.items()))
 
 
 def structured(key: str, kind: type[Made], taker: str, given: object) -> Made:
     """A dataclass from the table at a place of a file. taker: what it is, for messages."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{key} must be a table, got {checks.show(given)}")
-    _check_names(key, given, kind, taker)
+    filled(key, given, kind, taker)
     try:
         return kind(**given)
     except (ValueError, TypeError) as error:
@@ -271,13 +242,13 @@ class PartError(ValueError):
     """A part could not be made; the message starts with its key in the file."""
 
 
-def make(key: str, made: Part, registry: Registry, *given: Any) -> Any:
-    """Call the function of a checked part with the given objects and the part's parameters.
+def make(key: str, given: object, registry: Registry, *told: Any) -> Any:
+    """Read a part, and call its function with the given objects and the part's parameters.
 
     Parts inside are made first, or passed as an `Inner` if the registry waits. Errors begin with
     the key.
     """
-    return fold(key, made, registry, Inner)(*given)
+    return Inner(key, read(key, given, registry), registry)(*told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,35 +258,28 @@ class Inner:
     key: str
     part: Part
     registry: Registry
-    values: Mapping[str, Any]
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *told: Any) -> Any:
         """Make the object that the part describes."""
         made, kinds = self.part, self.registry.kinds
         maker = made.function or kinds.get(made.kind)
         maker = maker or imported(f"{self.key}.kind", made.kind, kinds)
-        if made.own:
-            _check_names(self.key, made.values, maker, f"kind {made.kind!r}", len(given))
-        values = self.values
-        if not self.registry.waits:
-            values = {name: _made(value, given) for name, value in values.items()}
+        found = filled(self.key, made.values, maker, f"kind {made.kind!r}", len(told))
+
+        def each(key: str, part: Part, registry: Registry) -> Any:
+            inner = Inner(key, part, registry)
+            return inner if self.registry.waits else inner(*told)
+
+        whole = Part(made.kind, tuple(found.items()))
+        values = inside(self.key, whole, self.registry, each)
         try:
-            if isinstance(maker, type) and not made.own:  # a part of an agent, without words
-                return maker(**numbers(given[0], values))
-            return maker(*given, **values)
+            return maker(*told, **values)
         except PartError:  # raised by a part inside, with its own key
             raise
         except (Exception, SystemExit) as error:
             expected = isinstance(error, ValueError | ImportError) and not made.own
             why = str(error) if expected else f"{made.kind} raised {_raised(error)}"
             raise PartError(f"{self.key}: {why}") from None
-
-
-def _made(value: Any, given: Sequence[Any]) -> Any:
-    """A parameter, with what a part inside makes in its place."""
-    if isinstance(value, tuple):
-        return tuple(_made(item, given) for item in value)
-    return value(*given) if isinstance(value, Inner) else value
 
 
 def imported(key: str, name: str, known: Iterable[str]) -> Maker:

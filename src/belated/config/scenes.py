@@ -80,6 +80,6 @@ DELAYS = Registry(
     _named(delays, "bursts by_action by_outcome fixed geometric heavy_tailed lost monotone")
     | _named(delays, "nightly none")
     | {"of_world": of_world}
-    | _named(delays, "per_step poisson trace uniform"),
-    same=("model", "models", "otherwise", "within"),
+    | _named(delays, "per_step poisson trace uniform")
 )
+DELAYS.others.update(dict.fromkeys(("model", "models", "otherwise", "within"), DELAYS))

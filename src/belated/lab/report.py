@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from belated import config as kinds
-from belated.config.part import Part, Registry, inside_of, with_defaults
+from belated.config.part import Part, Registry, inside, with_defaults
 from belated.lab import statistics, store, sweep, toml
 from belated.lab.plot import Drawing
 from belated.lab.results import Results
@@ -149,16 +149,13 @@ def told(experiment: Experiment) -> Table:
     for learner in experiment.learners:
         cases = experiment.cases_of(learner.name)
         sees = dict.fromkeys(experiment.information_of(learner, case) for case in cases)
-        given = sweep.shown(_complete(learner.agent, kinds.AGENTS))
+        given = sweep.shown(_complete("", learner.agent, kinds.AGENTS))
         rows.append((learner.name, given, " or ".join(sees), experiment.paths_of(learner)))
     return Table("", ("agent", "parameters", "information", "paths"), tuple(rows), 4)
 
 
-def _complete(part: Part, registry: Registry) -> Part:
+def _complete(key: str, part: Part, registry: Registry) -> Part:
     """The part, and the parts inside, with their defaults."""
-    values = [
-        (name, _complete(value, inside) if inside and isinstance(value, Part) else value)
-        for name, value, inside in inside_of(with_defaults(part, registry), registry)
-        if value is not None
-    ]
-    return Part(part.kind, tuple(values))
+    given = [pair for pair in with_defaults(part, registry).parameters if pair[1] is not None]
+    values = inside(key, Part(part.kind, tuple(given)), registry, _complete)
+    return Part(part.kind, tuple(values.items()))

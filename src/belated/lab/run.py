@@ -13,7 +13,7 @@ from typing import Any
 from rich import progress
 from rich.console import Console
 
-from belated.config.part import Part, read, structured
+from belated.config.part import Part, structured
 from belated.core import checks, saving
 from belated.lab import store, task
 from belated.lab.engine import ENGINES, Attempt, outcomes
@@ -81,13 +81,13 @@ def experiment(
     return structured("", Experiment, "an experiment", given | others)
 
 
-def _part(key: str, given: Described) -> Part:
+def _part(key: str, given: Described) -> Any:
     if not isinstance(given, Part | str | Mapping) and not callable(given):
         raise ValueError(
             f"{key} must be a kind, a lab.part or a function that makes it (lambda: ...), "
             f"got {checks.show(given)}"
         )
-    return read(key, given)
+    return given
 
 
 def run(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from belated import config as kinds
 from belated.config.agents import from_constructor
-from belated.config.part import Part, check, plain, read, structured
+from belated.config.part import Part, plain, read, structured, table
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
@@ -53,7 +53,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
-        check("", self.agent, kinds.AGENTS)
+        checks.fix(self, "agent", read("", self.agent, kinds.AGENTS))
         _check_feedback(self)
         if self.cases is not None and (not isinstance(self.cases, tuple) or not self.cases):
             raise ValueError(f"cases must be names of cases, got {checks.show(self.cases)}")
@@ -261,7 +261,7 @@ class Experiment:
 
 def from_table(given: Mapping[str, Any]) -> Experiment:
     """The experiment that a table (of a TOML file) describes."""
-    values = _parts_read("", given)
+    values = dict(given)
     for key, made in (("agents", _learner), ("cases", _case)):
         listed = values.get(key, [])
         if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
@@ -276,7 +276,7 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     select = experiment.select
     result = _given(experiment) | {
         "agents": [
-            {"name": learner.name, **plain(learner.agent), **_given(learner, "agent")}
+            {"name": learner.name, **table(learner.agent), **_given(learner, "agent")}
             for learner in experiment.agents
         ],
         "cases": [_given(case) for case in experiment.cases],
@@ -300,28 +300,21 @@ def _learner(key: str, item: Mapping[str, Any]) -> Learner:
     agent = {name: value for name, value in item.items() if name not in ("name", *own)}
     if isinstance(own.get("cases"), list):
         own["cases"] = tuple(own["cases"])
-    given = {"name": item.get("name", ""), "agent": read(key, agent), **own}
+    given = {"name": item.get("name", ""), "agent": agent, **own}
     return structured(key, Learner, "an agent", given)
 
 
 def _case(key: str, item: Mapping[str, Any]) -> Case:
-    return structured(key, Case, "a case", _parts_read(f"{key}.", item))
-
-
-def _parts_read(prefix: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: read(f"{prefix}{key}", value) if key in kinds.SCENE else value
-        for key, value in given.items()
-    }
+    return structured(key, Case, "a case", item)
 
 
 def _check_scene(item: Experiment | Case) -> None:
-    """Check what a case may replace; an experiment has all of it but costs."""
+    """Read and check what a case may replace; an experiment has all of it but costs."""
     whole = isinstance(item, Experiment)
     for key, registry in kinds.SCENE.items():
         value = getattr(item, key)
         if value is not None or (whole and key != "costs"):
-            check(key, value, registry)
+            checks.fix(item, key, read(key, value, registry))
     if item.episodes is not None or whole:
         checks.integer("episodes", item.episodes, 1, MOST_EPISODES)
     _check_feedback(item)

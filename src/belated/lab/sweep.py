@@ -27,7 +27,6 @@ from belated.config.part import (
     Part,
     Registry,
     accepted,
-    as_part,
     frozen,
     quoted,
     with_defaults,
@@ -219,7 +218,8 @@ def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
 def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registry | None) -> Any:
     """The part with a value at a path inside it."""
     if not path:
-        return value if registry is None else as_part(value)
+        return value
+    part = Part(part) if isinstance(part, str) and registry is not None else part
     if isinstance(part, tuple):
         first = path[0]
         if not first.isdecimal() or int(first) >= len(part):
@@ -240,11 +240,8 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
             raise ValueError(
                 f"{key}: unknown path; {part.kind!r} takes {takes}{checks.nearest(name, allowed)}"
             )
-    within = registry.inside(name)
+    within = registry.others.get(name, registry if part.own else None)
     held = with_defaults(part, registry).values.get(name)
-    held = held if within is None and not part.own else as_part(held)
-    if part.own and isinstance(held, Part):
-        within = within or registry
     return part.replaced(name, _put(key, held, rest, value, within))
 
 

@@ -31,7 +31,7 @@ import polars as pl
 
 from belated import config as kinds
 from belated.config.briefing import RunBrief
-from belated.config.part import Part, Registry, accepted, fold, make, plain
+from belated.config.part import Part, Registry, accepted, inside, make, table
 from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
@@ -134,14 +134,15 @@ def _seeded(made: Part, registry: Registry, seeds: Iterator[int], *, always: boo
     always: whether kinds that take a `seed` get one even if it is not requested.
     """
 
-    def each(key: str, part: Part, inside: Registry, values: dict[str, object]) -> Part:
-        maker = None if part.own else inside.kinds.get(part.kind)
-        wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
-        if values.get("seed", wanted) == RUN:
-            values["seed"] = next(seeds)
-        return Part(part.kind, tuple(sorted(values.items())), part.function)
+    def each(key: str, part: Part, kinds: Registry) -> Part:
+        return _seeded(part, kinds, seeds, always=always)
 
-    return fold("", made, registry, each)  # type: ignore[no-any-return]
+    values = inside("", made, registry, each)
+    maker = None if made.own else registry.kinds[made.kind]
+    wanted = RUN if always and maker is not None and "seed" in accepted(maker) else None
+    if values.get("seed", wanted) == RUN:
+        values["seed"] = next(seeds)
+    return Part(made.kind, tuple(sorted(values.items())), made.function)
 
 
 def rehearse(experiment: Experiment, source: str = "") -> None:
@@ -229,7 +230,7 @@ def _watched(agent: Agent, found: dict[int, str], episodes: range) -> Iterator[i
 def parameters(experiment: Experiment, task: Task) -> str:
     """The parameters of the agent of a run, as JSON."""
     learner = experiment.learner(task.learner)
-    given = plain(learner.agent) | {
+    given = table(learner.agent) | {
         "information": experiment.information_of(learner, task.case),
         "paths": experiment.paths_of(learner),
     }

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from msgspec import Meta
 
 from belated.config import AGENTS, DECIDERS
-from belated.config.part import Registry, check, make, read, structured
+from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
 from belated.core.contract import Agent, Scale, check_fresh
 from belated.linear.choice import Choice
@@ -156,12 +156,11 @@ class LearnerConfig:
 
     def _set_agent(self) -> None:
         usual = "linear_sampler" if self.decides else "recommended"
-        agent = read("agent", usual if self.agent is None else self.agent)
+        agent = read("agent", usual if self.agent is None else self.agent, self.kinds)
         if self.holdout is not None:
             if "holdout" in agent.values:
                 raise ValueError("holdout must be given once, got one of the agent beside it")
-            agent = agent.replaced("holdout", self.holdout)
-        check("agent", agent, self.kinds)
+            agent = read("agent", agent.replaced("holdout", self.holdout), self.kinds)
         checks.fix(self, "agent", agent)
 
     def _check_kind(self) -> None:
@@ -410,14 +409,13 @@ def _problem(given: Any, actions: Any, features: Any) -> Any:
     if given is None:
         raise ValueError("problem is required (or actions, for decisions)")
     if isinstance(given, Mapping) and "kind" in given:
-        part = read("problem", given)
-        if not part.own:
+        if ":" not in str(given["kind"]):
             raise ValueError(
                 "problem.kind must be code of your own, module:function, got "
-                f"{checks.show(part.kind)}; without a kind, a problem has states, actions and a "
-                "horizon"
+                f"{checks.show(given['kind'])}; without a kind, a problem has states, actions and "
+                "a horizon"
             )
-        given = make("problem", part, Registry({}))
+        given = make("problem", given, Registry({}))
     elif isinstance(given, Mapping):
         given = structured("problem", Problem, "a problem", given)
         if given.horizon * given.states * given.actions > LARGEST_POLICY:
