@@ -44,7 +44,6 @@ from belated.service.wire import Refusal
 Headers = Mapping[bytes, bytes]
 Send = Callable[[Any], Awaitable[None]]
 BODY = "http.response.body"
-NO_TOKEN = "a token is needed: Authorization: Bearer ..."
 EXPORTS = {
     "csv": ("text/csv; charset=utf-8", export.as_csv),
     "parquet": ("application/vnd.apache.parquet", export.as_parquet),
@@ -59,8 +58,6 @@ LONGEST_DROPPING = 10.0
 PORT = re.compile(rb":\d*$")
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
-NOT_STORED = "not stored; the server's log says why"
-"""The reason for clients; the real ones contain paths and addresses."""
 REFUSALS = (307, 400, 401, 403, 404, 409, 410, 413, 415, 421, 422, 429, 503)
 """The statuses of refusals."""
 EXAMPLES = {
@@ -467,7 +464,8 @@ class Service:
         except Refusal as error:
             answer = _refused(error, scope)
         except (StorageError, asyncio.CancelledError) as error:
-            why = NOT_STORED if isinstance(error, StorageError) else "the server is stopping"
+            stops = isinstance(error, asyncio.CancelledError)  # before the request has ended
+            why = "the server is stopping" if stops else "not stored; the server's log says why"
             answer = as_json({"why": why}, 503, **{"retry-after": "1"})
         if body is None:
             await _reject(answer, receive, send)
@@ -500,7 +498,7 @@ class Service:
         mine = hashed(given.strip())
         found = [token for token in self._tokens if hmac.compare_digest(mine, token.sha256)]
         if not found or scheme.lower() != "bearer":
-            raise Refusal(NO_TOKEN, outcome=None, status=401)
+            raise Refusal("a token is needed: Authorization: Bearer ...", None, None, 401)
         return found[-1]
 
     async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:

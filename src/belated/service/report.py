@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -330,11 +330,10 @@ def _with_pending(row: ActionRow, silent: float) -> ActionRow:
 def _actions(overview: Overview, rows: list[ActionRow], sign: float, sums: Sums) -> list[Table]:
     """The table of actions, in people's units."""
     played = sum(row.plays for row in rows)
-    lately = sum(newest for newest, *_ in sums["recent"].values())
+    lately = sum(newest[0] for newest in sums["recent"].values())
     chances = overview.probabilities.tolist() or [None] * len(rows)
     found = []
     for a, row in enumerate(rows):
-        newest, *_ = sums["recent"].get(a, NOTHING)
         low, high = sorted((sign * row.low, sign * row.high))
         values = {"mean": sign * row.mean, "low": low, "high": high}
         told = {
@@ -342,7 +341,7 @@ def _actions(overview: Overview, rows: list[ActionRow], sign: float, sums: Sums)
             **(values if row.reports else dict.fromkeys(values)),
             "probability": chances[a],
             "share": row.plays / played if played else None,
-            "recent_share": newest / lately if lately else None,
+            "recent_share": sums["recent"].get(a, NOTHING)[0] / lately if lately else None,
             "action": a,
             "name": row.action,
         }
@@ -366,15 +365,16 @@ def _days(sums: Sums, overview: Overview, now: float) -> list[Table]:
             {
                 "day": str(np.datetime64(int(number), "D")),
                 "exposed": exposed,
-                **_day(day[:3], silence, exposed),
-                "holdout": _day(day[4:7], silence, exposed) if day[4] > 0.0 else None,
+                **_day(silence, exposed, *day[:3]),
+                "holdout": _day(silence, exposed, *day[4:7]) if day[4] > 0.0 else None,
             }
         )
     return found
 
 
-def _day(sums: Sequence[Any], silence: float | None, exposed: float) -> Table:
-    decisions, reports, so_far = sums
+def _day(
+    silence: float | None, exposed: float, decisions: float, reports: float, so_far: float | None
+) -> Table:
     mean = so_far
     if so_far is not None and silence is not None:
         mean = silence + (so_far - silence) / exposed if exposed >= LEAST_SHARE else None

@@ -30,8 +30,6 @@ SWITCH = 0.001
 """Seconds after which the thread that learns yields to the one that answers requests."""
 COLLECT = (10_000, 50, 50)
 """Thresholds of the garbage collector: rare, since there are many open episodes without cycles."""
-BACKLOG = 2048
-"""The number of connections that wait to be accepted."""
 DRAIN = 10
 """Seconds that requests have to end when the server stops."""
 
@@ -129,8 +127,8 @@ def bound(settings: uvicorn.Config) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    place = (settings.host, settings.port)
-    listening = socket.create_server(place, family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    place, backlog = (settings.host, settings.port), settings.backlog
+    listening = socket.create_server(place, family=family, backlog=backlog, dualstack_ipv6=both)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
