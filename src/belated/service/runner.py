@@ -14,7 +14,7 @@ import inspect
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ DEFAULT = "default"
 WINDOW = 5_000
 """The number of requests whose rows are read at once."""
 OUTCOMES = "number, fact, value, text, body, at, happened, status"
-Rows = dict[str, list[tuple[Any, ...]]]
+Rows = defaultdict[str, list[Any]]
 """The rows of one request by what they tell: begun, changes, closed, outcomes."""
 
 
@@ -131,20 +131,6 @@ class AgentRunner:
             )
         return getattr(self.agent, what)(**given)
 
-    def close(self, number: int, default: OutcomeRow | None = None) -> None:
-        """Queue the default of an episode, if any, and that nothing else is taken of it."""
-        if default is not None:
-            self._calls.append(partial(self._observe, [self._record(default)]))
-        self._calls.append(partial(self._forget, number))
-
-    def observe(self, rows: Iterable[OutcomeRow]) -> None:
-        """Queue what the outcomes of one request report."""
-        used = [row for row in rows if row.status in ("taken", "used")]
-        made = [record for record in map(self._record, used) if record is not None]
-        records = [one for one in made if one.is_outcome or self.agent.uses_paths]
-        for i in range(0, len(records), CHUNK):
-            self._calls.append(partial(self._observe, records[i : i + CHUNK]))
-
     def _record(self, row: OutcomeRow) -> Any:
         """The record that the agent gets with a row; None while others of its pieces are missing.
 
@@ -202,7 +188,7 @@ class AgentRunner:
         self.seq = last
 
     def take(self, rows: Rows) -> None:
-        """Repeat what a request did, from its rows."""
+        """Do what a request did to the agent, from its rows, which are now written or read."""
         self.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
         for number, version, at, policy, model, *decision in rows["begun"]:
             if model is None:
@@ -219,8 +205,14 @@ class AgentRunner:
         outcomes = [OutcomeRow(*row) for row in rows["outcomes"]]
         defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
         for (number,) in rows["closed"]:
-            self.close(number, defaults.get(number))
-        self.observe(outcomes)
+            if number in defaults:
+                self._calls.append(partial(self._observe, [self._record(defaults[number])]))
+            self._calls.append(partial(self._forget, number))
+        used = [row for row in outcomes if row.status in ("taken", "used")]
+        made = [record for record in map(self._record, used) if record is not None]
+        records = [one for one in made if one.is_outcome or self.agent.uses_paths]
+        for i in range(0, len(records), CHUNK):
+            self._calls.append(partial(self._observe, records[i : i + CHUNK]))
 
     def _begin_again(self, number: int, at: float, policy: str | None, decision: Any) -> None:
         if policy is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,12 +121,13 @@ class EpisodeState:
     decided: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
     def known(self, *, used: bool) -> dict[Any, Any]:
-        """The reported facts by the keys of records. used: only those that the agent gets."""
-        return {
+        """The known facts by the keys of records. used: only reported ones that the agent gets."""
+        reported = {
             row.key: row.value if row.text is None else row.text
             for row in self.facts.values()
             if row.fact != WHOLE and not (used and row.status == "late")
         }
+        return _decisions(self.decided.items()) | reported
 
 
 class Session:
@@ -156,6 +157,7 @@ class Session:
         self.arrivals: deque[Counter[str]] = deque(maxlen=MINUTES)
         self._seq: Any = self.runner.seq + 1
         self._rows: list[OutcomeRow] = []  # of the current request, before they are written
+        self._changed: dict[int, EpisodeState] = {}  # their episodes, and those that it closes
         self.limits = limits
         self._rng = np.random.default_rng()
         with db.transaction():
@@ -209,7 +211,7 @@ class Session:
 
     def expire(self) -> None:
         """Begin a request: read the clock, and close the episodes past deadline and grace."""
-        self.now, self._rows = max(self.now, self.clock()), []
+        self.now, self._rows, self._changed = max(self.now, self.clock()), [], {}
         self._next_request()
         self._expire()
 
@@ -227,7 +229,7 @@ class Session:
 
     def _insert(self, table: str, *rows: Sequence[Any]) -> int:
         """Write rows of a table, all values but the name of the learner; returns how many."""
-        self.runner.since += len(rows) if table in ("episodes", "outcomes", "changes") else 0
+        self.runner.since += len(rows) if table in ("episodes", "changes") else 0
         self.runner.seq = self._seq
         values = [(self.name, *row) for row in rows]
         return self.db.many(f"INSERT INTO {table} {INSERT[table]}", values)
@@ -273,26 +275,42 @@ class Session:
             )  # fmt: skip
             for state in self._locked([number for (number,) in found]).values():
                 self._expire_one(state)
+            self._write()
             self._oldest = self._first_open()
 
     def _expire_one(self, state: EpisodeState) -> None:
         """Close an episode, and give the default to the steps that have not reported."""
         config, known = self.config, state.known(used=True)
         heard = not self.problem.awaited(known, config.information, uses_paths=False)
-        silent = None
+        why = "expired" if heard else "forgotten"
         if not heard and config.default is not None:
             silent = self.problem.assemble(state.number, known, config.information, config.default)
-        if silent is not None:
-            self._note_whole(state, silent, self.now, DEFAULT)
-        pathless = self.problem.one_outcome and self._needs_path(state) and "path" not in known
-        why = "expired" if silent is None else "default"
-        lost = pathless or not (heard or silent)
-        self._close(state, "forgotten" if lost else why)
-        self.runner.close(state.number, *self._write([state]))
+            if silent is not None:
+                self._note_whole(state, silent, self.now, DEFAULT)
+                why = "default"
+        if self.problem.one_outcome and self._needs_path(state) and "path" not in known:
+            why = "forgotten"
+        self._close(state, why)
 
     def _close(self, state: EpisodeState, why: str) -> None:
         state.closed, state.ended, state.why = self.now, self._seq, why
+        self._changed[state.number] = state
         self._open -= 1
+
+    def _note_new(
+        self,
+        state: EpisodeState,
+        facts: Mapping[Any, Any],
+        happened: float,
+        status: str,
+        body: Any,
+    ) -> None:
+        """Note the facts that are not known; body: the record that the agent gets with the last."""
+        before = state.known(used=status != "late")
+        new = [key for key in facts if key not in before]
+        for key in new:
+            told = body if key == new[-1] else None
+            self._note(state, key, facts[key], happened, status, told)
 
     def _note(
         self, state: EpisodeState, key: Any, value: Any, happened: float, status: str, body: Any
@@ -304,6 +322,7 @@ class Session:
         told = None if body is None else _dumped(body.to_json())
         row = OutcomeRow(state.number, fact, amount, text, told, self.now, happened, status)
         state.facts[fact] = row
+        self._changed[state.number] = state
         self._rows.append(row)
 
     def _note_whole(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
@@ -466,60 +485,49 @@ class Session:
 
     def decide(self, episode: int, step: int, state: int) -> Done:
         """Draw an action, or repeat the earlier one."""
-        problem = self.problem
-        if problem.states is None:
-            raise Refusal(WITHOUT_STATES, "episode")
-        self._check_place(step, state)
-        if step == 0 and problem.start_probabilities[state] == 0.0:
+        found, row = self._played(episode, step, state)
+        if step == 0 and self.problem.start_probabilities[state] == 0.0:
             raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
-        self.expire()
-        found = self._opened(episode)
-        row = self._policy(found, (step * problem.states + state) * problem.actions, 1, 1)
         before, action = found.decided.get(step, (state, None))
         if before != state:
             why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
             raise Refusal(why, "state", "conflict")
         if action is None:
-            action = int(Episode(episode, row).act(0, 0, self._rng)[0])
-            told = (_dumped(state), "null", action, float(row[0, 0, action]), 0.0, self.now, None)
+            action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
+            told = (_dumped(state), "null", action, float(row[action]), 0.0, self.now, None)
             self._insert("decisions", (episode, step, *told))
             found.decided[step] = (state, action)
             self._finish(found, self.now, "taken")
-            if self._rows:
-                self._write([found])
+            self._write()
             self.count("decided")
-        return Done(episode, step, action, float(row[0, 0, action]))
+        return Done(episode, step, action, float(row[action]))
 
-    def policy(self, episode: int, step: int | None, state: int | None) -> Any:
+    def policy(self, episode: int, step: int | None, state: int | None) -> Floats:
         """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
-        self.expire()
-        found = self._opened(episode)
-        self._check_place(step, state)
-        whole = self._policy(found, 0, *self.problem.shape[:2])
-        return whole[tuple(place for place in (step, state) if place is not None)]
+        return self._played(episode, step, state)[1]
 
-    def _check_place(self, step: int | None, state: int | None) -> None:
-        H, S, _ = self.problem.shape
+    def _played(
+        self, episode: int, step: int | None, state: int | None
+    ) -> tuple[EpisodeState, Floats]:
+        """An open episode, and its policy there."""
+        if self.problem.states is None:
+            raise Refusal(WITHOUT_STATES, "episode")
+        H, S, A = self.problem.shape
         if step is not None and step >= H:
             raise Refusal(f"step must be below {H}, got {step}", "step")
         if state is not None and (state >= S or step is None):
             raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
-
-    def _opened(self, episode: int) -> EpisodeState:
-        """An open episode, or a `Refusal`."""
+        self.expire()
         found = self._begun_before(episode)
         if found.closed is not None or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
-        return found
-
-    def _policy(self, found: EpisodeState, first: int, steps: int, states: int) -> Floats:
-        """A part of the policy of an open episode, from this entry on."""
-        made = np.empty((steps, states, self.problem.actions))
+        first = ((step or 0) * S + (state or 0)) * A
+        made = np.empty([n for n, place in ((H, step), (S, state), (A, None)) if place is None])
         ((content,),) = self.db.all(
             "SELECT substr(content, ?, ?) FROM policies WHERE learner = ? AND digest = ?",
             made.itemsize * first + 1, made.nbytes, self.name, found.policy,
         )  # fmt: skip
-        return np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
+        return found, np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
         state = self._locked([episode])[episode]
@@ -533,8 +541,7 @@ class Session:
         """Take feedback; returns an outcome for each record."""
         self.expire()
         read = self._read(given)
-        records = [record for record, _ in read if not isinstance(record, Outcome)]
-        states = self._states(record.episode for record in records)
+        states = self._states(one.episode for one, _ in read if not isinstance(one, Outcome))
         outcomes = [
             one if isinstance(one, Outcome) else self._take(one, states[one.episode], happened)
             for one, happened in read
@@ -542,9 +549,8 @@ class Session:
         for outcome in outcomes:
             self.count(outcome.outcome)
             self.counts["late_used"] += outcome.used is True
-        if self._rows:
-            self._write([states[number] for number in {row.number: 0 for row in self._rows}])
-        elif not given and getattr(self.runner.agent, "reads_delays", False):
+        self._write()
+        if not given and getattr(self.runner.agent, "reads_delays", False):
             self.runner.learn_all()
             self.call("observe", records=[], now=self.now)
         return outcomes
@@ -592,28 +598,15 @@ class Session:
         past = self.is_past(config.deadline, number, state.began, min(happened, self.now))
         is_open = state.closed is None
         waits = is_open and record.is_outcome and None not in (config.default, config.grace)
-        known = state.known(used=waits and not past)
-        kind, why = compare(*self._compared(record, state, known))
+        facts = _facts(record)
+        if isinstance(record, Trajectory) and self.problem.horizon == 1:
+            del facts["end"]  # of one step, the last state does not matter
+        kind, why = compare(_named(facts), _named(state.known(used=waits and not past)))
         if kind != "taken":
             return kind, why, ""
         if not is_open or (waits and past):
             return "late", WAITED if is_open else TOO_LATE, "late"
         return ("late", OVERDUE, "used") if past else ("taken", "", "taken")
-
-    def _compared(
-        self, record: Any, state: EpisodeState, known: Mapping[Any, Any]
-    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """The facts of a record and those known before, by the words of the client.
-
-        Those of a path are its states and actions. Of one step, the last state does not matter.
-        """
-        if not isinstance(record, Trajectory):
-            return _named(record.facts()), _named(known)
-        steps = zip(record.states.tolist(), record.actions.tolist(), strict=False)
-        facts, before = _decisions(enumerate(steps)), _decisions(state.decided.items())
-        if self.problem.horizon > 1:
-            facts["end"] = int(record.states[-1])
-        return _named(facts), _named({**known, **before})
 
     def _enter(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
         """Note the facts of a record, and the whole outcome that they complete."""
@@ -622,11 +615,8 @@ class Session:
         body = None if whole or isinstance(record, End | Reward) else record
         if isinstance(record, Trajectory):
             self._write_path(state, record)
-            if record.states[-1] != UNKNOWN:
-                facts = {"end": int(record.states[-1]), **facts}
-        new = {key: value for key, value in facts.items() if key not in before}
-        for key, value in new.items():
-            self._note(state, key, value, happened, status, body if key == [*new][-1] else None)
+            facts, body = {"end": int(record.states[-1])}, None
+        self._note_new(state, facts, happened, status, body)
         if whole and status != "late":
             if record.partial:
                 known = {**before, **facts}
@@ -658,26 +648,29 @@ class Session:
             return []
         path = self._built(state)
         if path is not None and status != "late":
-            self._enter(state, path, happened, status)
+            end = {} if path.states[-1] == UNKNOWN else {"end": int(path.states[-1])}
+            self._note_new(state, end | path.facts(), happened, status, path)
         known, needs = state.known(used=True), self._needs_path(state)
         awaited = self.problem.awaited(known, self.config.information, uses_paths=needs)
         if not awaited and state.closed is None:
             self._close(state, "complete")
         return list(awaited)
 
-    def _write(self, states: Iterable[EpisodeState]) -> list[OutcomeRow]:
-        """Write the noted outcomes, which it returns, and what became of these episodes."""
-        rows, self._rows, self.runner.seq = self._rows, [], self._seq
-        if rows:
-            self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
+    def _write(self) -> None:
+        """Write the noted outcomes and what became of their episodes, and tell the runner."""
+        rows, states = self._rows, self._changed.values()
+        if not states:
+            return
+        self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
         whole = f" AND o.fact = '{WHOLE}'" if self.problem.one_outcome else ""
         self.db.many(
             UPDATE.format(whole=whole),
             [(one.closed, one.ended, one.why, self.name, one.number) for one in states],
         )
         if self._seq is not None:
-            self.runner.observe(rows)
-        return rows
+            closed = [(one.number,) for one in states if one.why not in (None, "complete")]
+            self.runner.take(defaultdict(list, outcomes=rows, closed=closed))
+        self._rows, self._changed = [], {}
 
     def _write_path(self, state: EpisodeState, path: Trajectory) -> None:
         """Note the decisions of a reported path, so that later requests must agree."""
@@ -696,8 +689,7 @@ class Session:
         if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
         self._close(state, "request")
-        self._write([state])
-        self.runner.close(episode)
+        self._write()
         self.count("forgotten_by_request")
         return Outcome.of("taken", episode)
 
@@ -793,6 +785,14 @@ def _check_same(one: Asked, observation: str, allowed: str, policy: str | None) 
     raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
 
 
+def _facts(record: Any) -> dict[Any, Any]:
+    """The facts of a record; those of a path are its states and actions."""
+    if not isinstance(record, Trajectory):
+        return record.facts()  # type: ignore[no-any-return]
+    steps = zip(record.states.tolist(), record.actions.tolist(), strict=False)
+    return _decisions(enumerate(steps)) | {"end": int(record.states[-1])}
+
+
 def _decisions(steps: Iterable[tuple[int, tuple[Any, Any]]]) -> dict[str, int]:
     """States and actions by step as facts."""
     return {
@@ -806,9 +806,7 @@ def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
     """Facts with events as the client named them."""
     names = {EVENT: "the reward", "end": "the last state"}
     return {
-        f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): (
-            int(value) if key == "end" else value
-        )
+        f"event {key[1:]!r}" if str(key).startswith("=") else names.get(key, key): value
         for key, value in facts.items()
     }
 
