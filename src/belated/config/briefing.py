@@ -47,6 +47,7 @@ class RunBrief:
         seed: the seed of the agent's own draws; different in every repetition of a run.
         length: K, if the delays are not known before the run.
         silence: the outcome of decisions that never report; None if every one reports.
+        unknown: why something cannot be told, with a place for its name.
     """
 
     problem: Any
@@ -58,16 +59,18 @@ class RunBrief:
     seed: int = 0
     length: int = 0
     silence: float | None = None
+    unknown: str = "delays must not depend on what happens for an agent that is told {}"
 
     @property
     def episodes(self) -> int:
         """K."""
-        return self.length if self.delays is None else len(self.delays)
+        known = self.length if self.delays is None else len(self.delays)
+        return int(self.known(known or None, "the number of episodes"))
 
     @property
     def total_delay(self) -> int:
         """Sum of the delays, each cut off at the end of the run."""
-        return total_delay(self._drawn("the total delay"))
+        return total_delay(self.known(self.delays, "the total delay"))
 
     def said(self, name: str, word: str) -> Any:
         """The number that a word stands for.
@@ -77,7 +80,7 @@ class RunBrief:
         """
         checks.choice(f"{name} (if not a number)", word, WORDS[name])
         if word == "realised":
-            return int(min(self._drawn("the largest delay").max(), self.episodes - 1))
+            return int(min(self.known(self.delays, "the largest delay").max(), self.episodes - 1))
         if name == "episodes":
             return self.episodes
         if name == "totals":
@@ -86,12 +89,11 @@ class RunBrief:
             raise ValueError(f'{name} must be a number here, got "tuned"')
         return getattr(self.tuned, "threshold" if name == "max_delay" else name)
 
-    def _drawn(self, what: str) -> Ints:
-        if self.delays is None:
-            raise ValueError(
-                f"delays must not depend on what happens for an agent that is told {what}"
-            )
-        return self.delays
+    def known(self, value: Any, what: str) -> Any:
+        """What is known, if it is."""
+        if value is None:
+            raise ValueError(self.unknown.format(what))
+        return value
 
     def tuned_for(self, agent: Any, largest: int | None = None) -> RunBrief:
         """The same with the paper's parameters for an agent; largest: of the delays, if it counts.

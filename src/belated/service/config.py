@@ -13,11 +13,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from belated.config import AGENTS, DECIDERS
+from belated.config.briefing import RunBrief
 from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
 from belated.core.contract import Agent, Scale, check_fresh
@@ -37,10 +38,29 @@ COSTS = ("information", "rewards", "clip", "default", "default_reward")
 any unit, and `silence` of the agent says what no report means."""
 VERDICT = ("window", "range", "level")
 """Keys of learners of decisions."""
+DEADLINES = ("deadline_seconds", "deadline_episodes")
+BESIDE = (
+    ("problem", "actions"),
+    ("problem", "features"),
+    ("agent", "start"),
+    ("holdout", "start"),
+    DEADLINES,
+    ("default", "default_reward"),
+)
+"""Pairs of keys of a learner that say the same, so that one must be left out."""
+NEEDS = (
+    ("clip", ("rewards",), "rewards = [low, high]"),
+    ("default_reward", ("rewards",), "rewards = [low, high]"),
+    ("default", DEADLINES, "a deadline_seconds or deadline_episodes"),
+    ("grace", DEADLINES, "a deadline_seconds or deadline_episodes"),
+)
+"""A key of a learner, the keys of which it needs one, and how that is given."""
 Count = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e11)]
 NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
+UNKNOWN = "a service does not know {}; give a number or another kind"
+"""Why an agent of a service is not told what only a simulation knows."""
 MOST_BATCH = 30_000
 """The largest number of records in a request, since one statement has a place for each."""
 LARGEST_POLICY = 10_000_000
@@ -107,8 +127,6 @@ class LearnerConfig:
         level: of decisions, the confidence level of the verdict.
         unit: that of rewards, such as "euros", for people; by default they are called rewards.
         note: a line for the page.
-        timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
-        limit: the deadline and the grace together, after which an episode is closed.
         scale: converts rewards to costs, with the default as a cost.
     """
 
@@ -132,9 +150,6 @@ class LearnerConfig:
     level: float = 0.95
     unit: Text | None = None
     note: Text | None = None
-    timed: bool = field(init=False)
-    deadline: float | None = field(init=False)
-    limit: float | None = field(init=False)
     scale: Scale | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -144,15 +159,35 @@ class LearnerConfig:
                 "name must be 1 to 63 lower-case letters, digits and dashes, "
                 f"got {checks.show(self.name)}"
             )
+        given = [
+            one.name for one in fields(self) if one.init and getattr(self, one.name) != one.default
+        ]
         checks.fix(self, "problem", _problem(self.problem, self.actions, self.features))
-        self._check_kind()
+        self._check_kind(given)
+        for name, needed, what in NEEDS:
+            if name in given and not {*needed}.intersection(given):
+                raise ValueError(f"{name} needs {what}")
+        for name, other in BESIDE:
+            if name in given and other in given:
+                raise ValueError(f"{name} must be left out beside {other}, got both")
         if self.start is None:
             self._set_agent()
-        elif self.agent is not None or self.holdout is not None:
-            raise ValueError("start must have no agent or holdout beside it: the file has both")
         Contest(2, range=self.range, level=self.level)  # which checks both
-        self._set_scale()
-        self._set_deadline()
+        if self.rewards is not None:
+            checks.fix(self, "scale", Scale.of("rewards", self.rewards, clip=self.clip))
+        if self.default_reward is not None and self.scale is not None:
+            silent = self.scale.costs("default_reward", self.default_reward)
+            checks.fix(self, "default", float(silent))
+        self._set_grace()
+
+    def _check_kind(self, given: list[str]) -> None:
+        """Check that keys for learners of the other kind are left out."""
+        of_decisions = isinstance(self.problem, Choice)
+        names = COSTS if of_decisions else () if self.decides else VERDICT
+        kind = "of decisions" if of_decisions else "with states"
+        for name in given:
+            if name in names:
+                raise ValueError(f"{name} must be left out of a learner {kind}")
 
     def _set_agent(self) -> None:
         usual = "linear_sampler" if self.decides else "recommended"
@@ -163,46 +198,31 @@ class LearnerConfig:
             agent = read("agent", agent.replaced("holdout", self.holdout), self.kinds)
         checks.fix(self, "agent", agent)
 
-    def _check_kind(self) -> None:
-        """Check that keys for learners of the other kind are left out."""
-        of_decisions = isinstance(self.problem, Choice)
-        names = COSTS if of_decisions else () if self.decides else VERDICT
-        kind = "of decisions" if of_decisions else "with states"
-        for one in fields(self):
-            if one.name in names and getattr(self, one.name) != one.default:
-                raise ValueError(f"{one.name} must be left out of a learner {kind}")
-
-    def _set_scale(self) -> None:
-        if self.rewards is not None:
-            checks.fix(self, "scale", Scale.of("rewards", self.rewards, clip=self.clip))
-        elif self.clip or self.default_reward is not None:
-            name = "clip" if self.clip else "default_reward"
-            raise ValueError(f"{name} needs rewards = [low, high]")
-        if self.default_reward is not None and self.scale is not None:
-            if self.default is not None:
-                raise ValueError("default_reward must be left out beside a default, got both")
-            silent = self.scale.costs("default_reward", self.default_reward)
-            checks.fix(self, "default", float(silent))
-
-    def _set_deadline(self) -> None:
-        seconds, timed = self.deadline_seconds, self.deadline_seconds is not None
-        if timed and self.deadline_episodes is not None:
-            raise ValueError("deadline_seconds must be left out beside deadline_episodes, got both")
-        deadline, grace = seconds if timed else self.deadline_episodes, self.grace
-        for name in ("default", "grace"):
-            if getattr(self, name) is not None and deadline is None:
-                raise ValueError(f"{name} needs a deadline_seconds or deadline_episodes")
-        if grace is None and timed and self.decides:
+    def _set_grace(self) -> None:
+        grace = self.grace
+        if grace is None and self.timed and self.decides:
             grace = NIGHT
-        if grace and not timed and self.default is not None:
+        if grace and not self.timed and self.default is not None:
             raise ValueError(
                 "grace must be left out beside a default: without a clock, what happened in "
                 "time and comes later cannot be told from what is late (see deadline_seconds)"
             )
-        limit = None if deadline is None else deadline + (grace or 0.0)
-        known = {"grace": grace or None, "timed": timed, "deadline": deadline, "limit": limit}
-        for name, value in known.items():
-            checks.fix(self, name, value)
+        checks.fix(self, "grace", grace or None)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the deadline is in seconds."""
+        return self.deadline_seconds is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """The deadline, in its unit."""
+        return self.deadline_seconds if self.timed else self.deadline_episodes
+
+    @property
+    def limit(self) -> float | None:
+        """The deadline and the grace together, after which an episode is closed."""
+        return None if self.deadline is None else self.deadline + (self.grace or 0.0)
 
     @property
     def decides(self) -> bool:
@@ -225,7 +245,8 @@ class LearnerConfig:
                     f"with {len(waiting)}, the oldest being {waiting[0]}"
                 )
         else:
-            told: Any = problem if problem.states is None else Served(problem, self.information)
+            brief = RunBrief(problem, self.information, "late", None, None, unknown=UNKNOWN)
+            told = brief if self.kinds is AGENTS else problem
             agent = make(key, self.agent, self.kinds, told)
             check_fresh(key, agent)
         if (agent.problem, agent.information) != (problem, self.information):
@@ -243,9 +264,7 @@ class LearnerConfig:
 
     def terms(self, agent: Agent) -> dict[str, Any]:
         """What must not change while a learner exists, as plain values. agent: a fresh one."""
-        start = None
-        if self.start is not None:
-            start = hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
+        start = self.start and hashlib.sha256(Path(self.start).read_bytes()).hexdigest()
         same = ("information", "deadline", "timed", "default", "grace", "rewards")
         told = {
             **{name: getattr(self, name) for name in same},
@@ -257,29 +276,6 @@ class LearnerConfig:
         }
         plain: dict[str, Any] = json.loads(json.dumps(told))
         return plain
-
-
-class Served:
-    """What an agent of a service is told, in place of `RunBrief`.
-
-    It knows the problem and the information; it knows neither the true transitions nor future
-    delays, so kinds that need them are refused.
-    """
-
-    paths, tuned = "late", None
-
-    def __init__(self, problem: Any, information: str) -> None:
-        self.problem, self.information = problem, information
-
-    def said(self, name: str, word: str) -> Any:
-        """Raise: a word in place of a number is not allowed."""
-        return getattr(self, name)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Transitions, delays and the number of episodes are not known."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise ValueError(f"a service does not know {name}; give a number or another kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,8 +397,6 @@ def from_table(given: Mapping[str, Any]) -> Config:
 def _problem(given: Any, actions: Any, features: Any) -> Any:
     """A problem with states, one of decisions, or one from your own code."""
     if actions is not None or features is not None:
-        if given is not None:
-            raise ValueError("problem must be left out beside actions and features, which are it")
         if isinstance(features, Mapping):
             features = structured("features", Features, "features", features)
         return Choice(actions, features)
