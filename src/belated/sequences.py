@@ -224,12 +224,14 @@ class Contest:
         n, A = len(a), self.actions
         if not n:
             return
-        p = _shaped("probabilities", probabilities, (n,), (n, A))
-        r = _shaped("outcomes", outcomes, (n,))
-        rows = _shaped("x", np.zeros((n, 0)) if x is None else x, (n, self.features))
+        p = checks.shaped("probabilities", probabilities, (n,), (n, A))
+        r = checks.shaped("outcomes", outcomes, (n,))
+        rows = checks.shaped("x", np.zeros((n, 0)) if x is None else x, (n, self.features))
         pi = np.broadcast_to(np.eye(A), (n, A, A))
         if self._of_policies:
-            pi = checks.distributions("policies", _shaped("policies", policies, (n, self.lines, A)))
+            pi = checks.distributions(
+                "policies", checks.shaped("policies", policies, (n, self.lines, A))
+            )
         if not (np.isfinite(r).all() and np.isfinite(rows).all()):
             raise ValueError("outcomes and x must be finite, got a number that is not")
         played = p if p.ndim == 1 else p[np.arange(n), a]
@@ -242,7 +244,7 @@ class Contest:
         could = (p > 0.0).astype(float) if p.ndim == 2 else np.ones((n, A))
         known = None if self.least is None else self.least * could
         if least is not None:
-            known = _shaped("least", least, (n, A))
+            known = checks.shaped("least", least, (n, A))
         elif p.ndim == 2 and not self._weighted:
             known = p
         if known is None and self._bounded and self.decisions and not self._weighted:
@@ -443,15 +445,6 @@ def needed(
     if lacking(MANY) > 0.0:
         return math.inf
     return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
-
-
-def _shaped(name: str, given: object, *shapes: tuple[int, ...]) -> Floats:
-    """Numbers of one of these shapes."""
-    told = " or ".join(map(str, shapes))
-    found = checks.numbers(name, given, told)
-    if found.shape not in shapes:
-        raise ValueError(f"{name} must have shape {told}, got shape {found.shape}")
-    return found
 
 
 def _range(given: tuple[float, float] | list[float]) -> tuple[float, float]:

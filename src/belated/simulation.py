@@ -110,7 +110,8 @@ class Run:
         diagnostics: the agent's own numbers at the end of the run.
         means: the same run with `values`, `comparator` and `uniform` for the mean costs, where
             costs have independent noise; None where they have none.
-        best: the costs of other comparators; see `dynamic_regret` and `regret_so_far`.
+        best: the costs of other comparators; see `dynamic_regret` and `regret_so_far`. None for
+            decisions with features.
         step_delays: (K, H) delays of the single costs if each had its own; otherwise None.
 
     Example:
@@ -144,23 +145,23 @@ class Run:
 
     @property
     def dynamic_regret(self) -> Floats:
-        """(K,) cumulative regret against the best policy of every single episode."""
-        return np.cumsum(self.values - self._best.each)
+        """(K,) cumulative regret against the best policy of every single episode.
+
+        Of decisions with features it is `regret`, whose comparator is the best for every visitor.
+        """
+        return self.regret if self.best is None else np.cumsum(self.values - self.best.each)
 
     @property
     def regret_so_far(self) -> Floats:
         """(K,) regret of the first k episodes against the best fixed policy of these episodes.
 
         It may decrease; its last value is R_K. The best policy of the whole run may be a bad one
-        for its beginning, so that `regret` is negative there and this is not.
+        for its beginning, so that `regret` is negative there and this is not. Of decisions with
+        features it is `regret`.
         """
-        return np.cumsum(self.values) - self._best.so_far
-
-    @property
-    def _best(self) -> Best:
         if self.best is None:
-            raise ValueError("this regret needs the costs of all episodes, which `simulate` keeps")
-        return self.best
+            return self.regret
+        return np.cumsum(self.values) - self.best.so_far
 
     @property
     def score(self) -> float:

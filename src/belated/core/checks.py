@@ -95,8 +95,10 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if isinstance(value, str) and value in names:
         return value
-    listing = ", ".join(repr(n) for n in names)
-    raise ValueError(f"{name} must be one of {listing}, got {show(value)}{nearest(value, names)}")
+    raise ValueError(
+        f"{name} must be one of {', '.join(map(repr, names))}, "
+        f"got {show(value)}{nearest(value, names)}"
+    )
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
@@ -110,6 +112,15 @@ def floats(name: str, value: object, shapes: str, ndim: Iterable[int]) -> Floats
     array = numbers(name, value, shapes)
     if array.ndim not in ndim or array.size == 0:
         raise ValueError(f"{name} must have shape {shapes}, got shape {array.shape}")
+    return array
+
+
+def shaped(name: str, value: object, *shapes: tuple[int, ...]) -> Floats:
+    """A new array of floats of one of these shapes."""
+    allowed = " or ".join(map(str, shapes))
+    array = numbers(name, value, allowed)
+    if array.shape not in shapes:
+        raise ValueError(f"{name} must have shape {allowed}, got shape {array.shape}")
     return array
 
 
@@ -151,8 +162,7 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
         if high is None and raw[i] > most:
             allowed = "at most 2**62"
         raise ValueError(f"{name} must be {allowed}, got {name}[{i}] = {raw[i]}")
-    array: Ints = np.array(raw, dtype=np.int64)
-    return array
+    return raw.astype(np.int64)
 
 
 def instance(name: str, value: object, kind: type, hint: str = "") -> None:
@@ -163,10 +173,7 @@ def instance(name: str, value: object, kind: type, hint: str = "") -> None:
 
 def generator(name: str, value: object) -> None:
     """Check that the value is a random generator and not a seed."""
-    if not isinstance(value, np.random.Generator):
-        raise ValueError(
-            f"{name} must be a Generator such as numpy.random.default_rng(0), got {show(value)}"
-        )
+    instance(name, value, np.random.Generator, " such as numpy.random.default_rng(0)")
 
 
 def in_unit_interval(name: str, array: Floats, hint: str = "") -> None:
@@ -176,14 +183,18 @@ def in_unit_interval(name: str, array: Floats, hint: str = "") -> None:
         wrong = np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0]
         where = f"{name}[{', '.join(str(int(i)) for i in wrong)}] = " if array.ndim else ""
         entry = array[tuple(wrong)]
-        advice = hint if math.isfinite(entry) else ""
-        raise ValueError(f"{name} must be in [0, 1], got {where}{entry}{advice}")
+        raise ValueError(
+            f"{name} must be in [0, 1], got {where}{entry}{hint if math.isfinite(entry) else ''}"
+        )
 
 
 def unit_costs(name: str, value: Floats | float) -> None:
     """Check that costs are in [0, 1]; a number outside may be a reward."""
-    hint = "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs"
-    in_unit_interval(name, np.asarray(value, dtype=np.float64), hint)
+    in_unit_interval(
+        name,
+        np.asarray(value, dtype=np.float64),
+        "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs",
+    )
 
 
 def distributions(name: str, array: Floats) -> Floats:
@@ -198,6 +209,7 @@ def distributions(name: str, array: Floats) -> Floats:
     if len(wrong):
         where = tuple(int(i) for i in wrong[0])
         row = f"{name}[{', '.join(map(str, where))}]" if where else name
-        total = float(totals[where])
-        raise ValueError(f"{name} must hold probabilities that sum to 1; {row} sums to {total:.9g}")
+        raise ValueError(
+            f"{name} must hold probabilities that sum to 1; {row} sums to {totals[where]:.9g}"
+        )
     return array

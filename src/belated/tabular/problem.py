@@ -24,10 +24,7 @@ def start_distribution(start: object, states: int) -> int | tuple[float, ...]:
     """A state, or a distribution over the S states as a tuple."""
     if np.ndim(start) == 0:  # type: ignore[arg-type]
         return checks.integer("start", start, 0, states - 1)
-    array = checks.floats("start", start, f"({states},)", (1,))
-    if array.shape != (states,):
-        raise ValueError(f"start must have shape ({states},), got shape {array.shape}")
-    array = checks.distributions("start", array)
+    array = checks.distributions("start", checks.shaped("start", start, (states,)))
     return int(array.argmax()) if array.max() == 1.0 else tuple(array.tolist())
 
 
