@@ -89,6 +89,11 @@ def test_marks_do_not_get_into_numbers():
         table.title = "U"
 
 
+def test_a_table_without_rows_has_its_head():
+    """Such as the differences between the agents of an experiment with one agent."""
+    assert Table("t", ("first", "second"), (), 2).csv() == "first,second\n"
+
+
 def test_formulas_in_names_are_formulas_in_latex():
     name = r"A_1, $\eta_t = 10^{-2}$ & more"
     row = Table("t", ("agent", "x"), ((name, 1.0), ("2 $ or 3", 2.0)), names=1).latex()

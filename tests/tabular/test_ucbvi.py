@@ -45,7 +45,7 @@ def test_one_state_and_one_step_is_ucb_with_explicit_exploration():
 def failure(means, H, K):
     """The exact probability that a lowered mean cost of some step exceeds the true mean."""
     agent = bl.DelayedUCBVI(bl.Problem(1, 1, H), transitions=Confidence(episodes=K))
-    width, fails = agent._width(agent._part), np.zeros(len(means))
+    width, fails = agent._part.hoeffding(agent.problem, agent.begun), np.zeros(len(means))
     for costs in itertools.product((0.0, 1.0), repeat=K):  # of one step; the steps are alike
         part, low = Averaged(), 0.0
         learned = part.start(bl.Problem(1, 1, 1))

@@ -76,30 +76,29 @@ BANDS = 2
 
 
 class Sheet(Figure):
-    """A figure that is saved in the lab's style, independent of Matplotlib's settings."""
+    """A figure that is saved in the lab's style, independent of Matplotlib's settings.
+
+    Attributes:
+        name: its name as a file.
+        caption: what it shows.
+    """
+
+    name: str = ""
+    caption: str = ""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """Save the figure like Matplotlib, by default with 300 dots per inch."""
         with matplotlib.rc_context(STYLE):
             super().savefig(*args, **kwargs)
 
-    def _repr_svg_(self) -> str:
-        return Drawing("", "", self).encoded("svg").decode()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Drawing:
-    """A figure, its name as a file, and its caption."""
-
-    name: str
-    caption: str
-    figure: Figure
-
     def encoded(self, form: str) -> bytes:
         """The figure as a png, svg or pdf file; the same figure gives the same bytes."""
         buffer, date = io.BytesIO(), {"svg": "Date", "pdf": "CreationDate"}.get(form)
-        self.figure.savefig(buffer, format=form, metadata={date: None} if date else None)
+        self.savefig(buffer, format=form, metadata={date: None} if date else None)
         return buffer.getvalue()
+
+    def _repr_svg_(self) -> str:
+        return self.encoded("svg").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,14 +285,14 @@ def _on(ax: Axes | None, legend: bool, paint: Callable[[Axes], object]) -> Axes:
     return ax
 
 
-def figures(result: Results, look: Look = DEFAULT) -> dict[str, Callable[[], Drawing]]:
+def figures(result: Results, look: Look = DEFAULT) -> dict[str, Callable[[], Sheet]]:
     """The functions that draw the figures of results, by name; the first says most."""
     experiment = result.experiment
     if experiment.against == SCORE:
         return {"profile": partial(_drawing, result, "profile", "", _profile, look)}
     if experiment.against in ("episodes", "total_delay"):
         return {"scaling": partial(_drawing, result, "scaling", "", _scaling, look)}
-    found: dict[str, Callable[[], Drawing]] = {}
+    found: dict[str, Callable[[], Sheet]] = {}
     cases = experiment.case_names()
     for case in cases if experiment.against is None else ():
         if case in result.reported["case"] and (len(cases) <= FEW or not experiment.sweep):
@@ -308,12 +307,12 @@ def figures(result: Results, look: Look = DEFAULT) -> dict[str, Callable[[], Dra
     return found
 
 
-def draw(result: Results, look: Look = DEFAULT) -> list[Drawing]:
+def draw(result: Results, look: Look = DEFAULT) -> list[Sheet]:
     """All figures of results."""
     return [make() for make in figures(result, look).values()]
 
 
-def save(directory: Path, drawings: Sequence[Drawing], forms: Sequence[str]) -> list[Path]:
+def save(directory: Path, drawings: Sequence[Sheet], forms: Sequence[str]) -> list[Path]:
     """Write figures into the directory's `figures`."""
     paths = []
     for drawing in drawings:
@@ -328,21 +327,19 @@ def _file_name(name: str, of: str) -> str:
     return "-".join(filter(None, [name, sweeps.slug(of)]))
 
 
-def _drawing(
-    result: Results, name: str, case: str, paint: Callable[..., str], look: Look
-) -> Drawing:
+def _drawing(result: Results, name: str, case: str, paint: Callable[..., str], look: Look) -> Sheet:
     """A figure with a legend below its axes. paint: draws into axes and returns the caption."""
     with matplotlib.rc_context(look.style):
         width = look.width or NATURAL
         figure = Sheet(figsize=(width, 1.2 + 0.44 * width), layout="constrained")
         axes = figure.subplots()
-        caption = paint(axes, result, look=look)
+        figure.name, figure.caption = name, paint(axes, result, look=look)
         _legend_below(figure, axes)
         if look.title:
             text = textwrap.fill(literal(result.title(case)), max(20, round(12.1 * width)))
             size = matplotlib.rcParams["axes.titlesize"]
             figure.suptitle(text, x=0.01, ha="left", fontsize=size)
-    return Drawing(name, caption, figure)
+    return figure
 
 
 def _legend_below(figure: Figure, axes: Axes) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from belated import config as kinds
 from belated.config.part import Part, Registry, inside, with_defaults
 from belated.lab import statistics, store, sweep, toml
-from belated.lab.plot import Drawing
+from belated.lab.plot import Sheet
 from belated.lab.results import Results
 from belated.lab.spec import Experiment
 from belated.lab.tables import Table
@@ -63,14 +63,14 @@ CHOICES = (
 )
 
 
-def write(results: Results, drawings: Sequence[Drawing]) -> Path:
+def write(results: Results, drawings: Sequence[Sheet]) -> Path:
     """Write report.html, a self-contained file, into the directory."""
     path = results.directory / "report.html"
     store.write(path, html(results, drawings).encode())
     return path
 
 
-def html(results: Results, drawings: Sequence[Drawing]) -> str:
+def html(results: Results, drawings: Sequence[Sheet]) -> str:
     """The report as text."""
     directory, experiment = results.directory, results.experiment
     title = results.title()
@@ -123,11 +123,11 @@ def html(results: Results, drawings: Sequence[Drawing]) -> str:
     )
 
 
-def figure(drawing: Drawing) -> str:
+def figure(drawing: Sheet) -> str:
     """A figure with its caption."""
     data = base64.b64encode(drawing.encoded("svg")).decode()
     caption = escape(drawing.caption)
-    least = REM_PER_INCH * drawing.figure.get_figwidth()
+    least = REM_PER_INCH * drawing.get_figwidth()
     image = (
         f'<img alt="{caption}" style="min-width: {least:.1f}rem" '
         f'src="data:image/svg+xml;base64,{data}">'

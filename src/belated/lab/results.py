@@ -213,7 +213,7 @@ class Results:
         from belated.lab import plot  # noqa: PLC0415
 
         makers = plot.figures(self, plot.Look(**look))
-        return makers[checks.choice("name", name, makers)]().figure
+        return makers[checks.choice("name", name, makers)]()
 
     def report(self) -> Path:
         """Write report.html, a self-contained file."""

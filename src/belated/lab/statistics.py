@@ -241,17 +241,13 @@ def differences(
         checks.choice("baseline", baseline, agents)
     found = []
     for (case, first), (other, second) in combinations(costs, 2):
-        if baseline not in (None, first, second):
+        pair = (second, first) if baseline == first else (first, second)
+        if case != other or baseline not in (None, *pair):
             continue
-        if baseline == first:
-            first, second = second, first  # noqa: PLW2901
-        if case == other:
-            difference = paired(costs[case, first], costs[case, second])
-            if len(difference):
-                won = float((difference < 0).mean() + 0.5 * (difference == 0).mean())
-                found.append(
-                    Difference(case, first, second, len(difference), interval(difference), won)
-                )
+        difference = paired(*(costs[case, agent] for agent in pair))
+        if len(difference):
+            won = float((difference < 0).mean() + 0.5 * (difference == 0).mean())
+            found.append(Difference(case, *pair, len(difference), interval(difference), won))
     return found
 
 

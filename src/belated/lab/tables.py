@@ -69,7 +69,8 @@ class Table:
     def csv(self) -> str:
         """The numbers in full; a column with intervals becomes three: NAME, NAME low, NAME high."""
         frame = {}
-        for name, column in zip(self.head, zip(*self.rows, strict=True), strict=True):
+        for i, name in enumerate(self.head):
+            column = [row[i] for row in self.rows]
             frame[name] = [cell.mean if isinstance(cell, Interval) else cell for cell in column]
             if any(isinstance(cell, Interval) for cell in column):
                 for end in ("low", "high"):

@@ -46,8 +46,7 @@ def expected(process: CostProcess, episode: int) -> Floats:
         >>> bl.costs.expected(process, 3)
         array([[[0.1, 0.9]]])
     """
-    costs: Floats = getattr(process, "expected", process.at)(episode)
-    return costs
+    return getattr(process, "expected", process.at)(episode)
 
 
 def _cost_function(name: str, value: object) -> Floats:
@@ -200,8 +199,7 @@ def _walk(start: Floats, step: float, seed: int, episode: int, cache: dict[str, 
         steps = moves(stretch)
         before = begins[stretch] + (np.cumsum(steps, axis=0) - steps)
         cache["stretch"], cache["costs"] = stretch, 1.0 - np.abs(1.0 - before % 2.0)
-    costs: Floats = cache["costs"][into]
-    return costs
+    return cache["costs"][into]  # type: ignore[no-any-return]
 
 
 def walking(start: object, step: float, seed: int | None = None) -> Process:

@@ -86,7 +86,9 @@ class Counts(Learned):
         rows = every[:known]
         following, done = np.array(path.states[1 : 1 + known]), 0
         while (done := int(counting.count(self.tally, rows, following, done, 1))) < known:
-            self._widen()
+            slots = min(self._problem.states, self.width + max(1, self.width // 2))
+            self.successors = with_slots(self.successors, slots)
+            self.counts = with_slots(self.counts, slots)
         self.arrived += 1
         if self._recall:
             self._recent.append((rows, following))
@@ -145,13 +147,6 @@ class Counts(Learned):
         np.subtract.at(left, (rows, found.argmax(axis=1)), 1)
         if not found.any(axis=1).all() or left.min() < 0:
             raise ValueError("recent must be trajectories that were counted")
-
-    def _widen(self) -> None:
-        slots = min(self._problem.states, self.width + max(1, self.width // 2))
-        self.successors, self.counts = (
-            with_slots(self.successors, slots),
-            with_slots(self.counts, slots),
-        )
 
 
 def with_slots(array: npt.NDArray[Scalar], slots: int) -> npt.NDArray[Scalar]:

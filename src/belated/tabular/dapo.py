@@ -322,8 +322,7 @@ class DAPO(Learner[PolicyAndSet]):
             reach = planning.state_occupancy(self._transitions.rows, policy, self._start)
             return reach, reach
         assert chosen is not None
-        upper, lower = optimism.occupancy_bounds(chosen.box, policy, self._start)
-        return upper, lower
+        return optimism.occupancy_bounds(chosen.box, policy, self._start)
 
     def _log_term(self) -> float:
         """ln(10 H S A K / delta)."""

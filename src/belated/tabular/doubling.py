@@ -144,8 +144,7 @@ class Doubling(WrapperBase):
             self._let_go()
         if self.begun == len(self._reported):
             self._reported = np.append(self._reported, np.zeros(self.begun, dtype=np.bool_))
-        episode: Episode = self.agent.begin_episode(now)
-        return episode
+        return self.agent.begin_episode(now)  # type: ignore[no-any-return]
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Pass on all records; episodes whose first costs arrive are no longer missing."""

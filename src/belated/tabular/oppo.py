@@ -122,8 +122,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         checks.instance("problem", problem, Problem)
         parts = {"transitions": transitions, "costs": costs, "update": update, "explore": explore}
         check_parts(problem, parts)
-        self._cost_part, self._update_part = costs, update
-        self._explore_part = explore
+        self._cost_part, self._update_part, self._explore_part = costs, update, explore
         self._model = model_of(problem, transitions, costs)
         self.information = costs.information
         bandit = costs.information == "bandit"

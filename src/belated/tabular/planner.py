@@ -260,8 +260,7 @@ class DelayedPlanner(MemoryPlanner[Said]):
 
     def _cells(self, path: Trajectory) -> Ints:
         """The cells (H,) of a path."""
-        cells: Ints = path.states[:-1] * self.problem.actions + path.actions
-        return cells
+        return path.states[:-1] * self.problem.actions + path.actions  # type: ignore[no-any-return]
 
     def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
         """The path has arrived: keep only its predictions, and count its visits as pending."""

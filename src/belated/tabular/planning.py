@@ -66,8 +66,7 @@ def occupancy(mdp: MDP, policy: object) -> Floats:
     checked = policies.checked("policy", policy, mdp.problem.shape)
     start = mdp.problem.start_probabilities
     reach = planning.state_occupancy(mdp.transitions.rows, checked, start)
-    q: Floats = reach[:, :, None] * checked
-    return q
+    return reach[:, :, None] * checked
 
 
 def occupancy_from(policy: object, transitions: Transitions, start: object = 0) -> Floats:
@@ -89,8 +88,7 @@ def occupancy_from(policy: object, transitions: Transitions, start: object = 0) 
     checks.instance("transitions", transitions, Transitions)
     array = checks.floats("policy", policy, "(H, S, A)", (3,))
     mdp = MDP(transitions, len(array), start)  # type: ignore[arg-type]
-    measure: Floats = occupancy(mdp, array)[..., None] * transitions.dense()
-    return measure
+    return occupancy(mdp, array)[..., None] * transitions.dense()
 
 
 def policy_from(measure: object) -> Floats:
@@ -107,8 +105,7 @@ def policy_from(measure: object) -> Floats:
     pairs = q.sum(axis=3) if q.ndim == 4 else q
     mass = pairs.sum(axis=2, keepdims=True)
     uniform = np.full(pairs.shape, 1.0 / pairs.shape[2])
-    policy: Floats = np.divide(pairs, mass, out=uniform, where=mass > 0.0)
-    return policy
+    return np.divide(pairs, mass, out=uniform, where=mass > 0.0)  # type: ignore[no-any-return]
 
 
 def transitions_from(measure: object) -> Transitions:

@@ -295,8 +295,7 @@ class Steps:
 def suffered(costs: Floats, trajectory: Trajectory) -> Floats:
     """The costs (H,) along a path under a cost function (1 or H, S, A)."""
     steps = 0 if len(costs) == 1 else np.arange(len(trajectory.actions))
-    met: Floats = costs[steps, trajectory.states[:-1], trajectory.actions]
-    return met
+    return costs[steps, trajectory.states[:-1], trajectory.actions]  # type: ignore[no-any-return]
 
 
 def digest(*arrays: Floats | Ints) -> str:

@@ -65,8 +65,7 @@ class Trial:
     def policy(self, agent: Agent, episode: Episode) -> Floats:
         """A copy of the policy, which must be an array (H, S, A) of distributions."""
         check_policy(agent.problem, episode.policy)
-        copy: Floats = episode.policy.copy()
-        return copy
+        return episode.policy.copy()  # type: ignore[no-any-return]
 
     def spoil(self, episode: Episode) -> None:
         """Overwrite the policy of an episode."""

@@ -165,7 +165,9 @@ class DelayedUCBVI(Learner[bool]):
             planning.evaluate(self._part.rows, costs, one_hot(actions, A), Q)
         else:
             assert isinstance(self._model, FrequencyModel)
-            width = self._width(self._part)
+            part = self._part
+            known = max(self.begun, self._model.arrived)
+            width = part.scale if isinstance(part, Bonus) else part.hoeffding(self.problem, known)
             Q = optimism.plan(
                 self._model.rows,
                 self._model.counts.visits,
@@ -175,8 +177,3 @@ class DelayedUCBVI(Learner[bool]):
                 H,
             )
         return greedy(Q)
-
-    def _width(self, part: Confidence | Bonus) -> float:
-        if isinstance(part, Bonus):
-            return part.scale
-        return part.hoeffding(self.problem, max(self.begun, self._model.arrived))

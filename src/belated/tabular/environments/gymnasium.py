@@ -172,8 +172,7 @@ def make(env: str | gymnasium.Env[Any, Any], **options: Any) -> gymnasium.Env[An
             raise ImportError(
                 f"env {env!r} needs Gymnasium: pip install 'belated[gymnasium]'"
             ) from None
-        made: gymnasium.Env[Any, Any] = module.make(env, **options)
-        return made
+        return module.make(env, **options)  # type: ignore[no-any-return]
     if options:
         raise ValueError(
             f"options are only for environments given by id, got {', '.join(sorted(options))}"
@@ -216,8 +215,7 @@ def _table(env: gymnasium.Env[Any, Any]) -> dict[int, dict[int, list[tuple[Any, 
         raise ValueError(
             "env must follow its transition table, got fickle_passenger=True; use gym_loop"
         )
-    checked: dict[int, dict[int, list[tuple[Any, ...]]]] = table
-    return checked
+    return table  # type: ignore[no-any-return]
 
 
 def _start(env: gymnasium.Env[Any, Any], states: int, start: object) -> int | tuple[float, ...]:

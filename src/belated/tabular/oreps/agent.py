@@ -312,9 +312,7 @@ class DelayedOREPS(Learner[bool]):
     def _first(self) -> Projection:
         """Line 1: the measure nearest to 1 / (S^2 A)."""
         dynamics = self._dynamics()
-        return self._count_solve(
-            project(dynamics, initial_reference(dynamics), tolerance=self._tolerance)
-        )
+        return self._project(dynamics, initial_reference(dynamics))
 
     def _move(self) -> None:
         """Line 6, with the costs collected since the last update."""
@@ -326,11 +324,18 @@ class DelayedOREPS(Learner[bool]):
             reference = initial_reference(dynamics) - self._rate * self._total
             self._total = self._total + batch
         costs = None if batch is None else self._rate * batch
-        moved = project(dynamics, reference, costs, warm=last, tolerance=self._tolerance)
-        self._last = self._count_solve(moved)
+        self._last = self._project(dynamics, reference, costs, last)
         self._batch, self._counted = None, False
 
-    def _count_solve(self, solved: Projection) -> Projection:
+    def _project(
+        self,
+        dynamics: Dynamics,
+        reference: Floats,
+        costs: Floats | None = None,
+        last: Projection | None = None,
+    ) -> Projection:
+        """The measure that is nearest to the reference, after costs."""
+        solved = project(dynamics, reference, costs, warm=last, tolerance=self._tolerance)
         self._solves += 1
         self._unconverged += not solved.converged
         return solved
@@ -354,5 +359,4 @@ class DelayedOREPS(Learner[bool]):
         shape = (max(len(costs), len(p)), *p.shape[1:])
         each = np.broadcast_to(costs, (*shape[:3], costs.shape[3]))
         paid = np.take_along_axis(each, np.broadcast_to(successors, shape), axis=3)
-        means: Floats = np.sum(p * paid, axis=3)
-        return means
+        return np.sum(p * paid, axis=3)  # type: ignore[no-any-return]

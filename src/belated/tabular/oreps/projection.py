@@ -142,8 +142,7 @@ def initial_reference(dynamics: Dynamics) -> Floats:
 
 def entropies_of(p: Floats) -> Floats:
     """The entropies (T, S, A) of the rows p (T, S, A, W)."""
-    entropies: Floats = -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)
-    return entropies
+    return -np.sum(p * np.log(np.where(p > 0.0, p, 1.0)), axis=3)  # type: ignore[no-any-return]
 
 
 def merge_repeats(rows: Rows) -> Floats:

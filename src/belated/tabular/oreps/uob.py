@@ -336,13 +336,15 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         return [memory for memory in memories if memory is not None]
 
     def _next_policy(self) -> tuple[Floats, PolicyAndEpoch]:
-        if self._measure is None:
-            self._measure = self._first()
+        if self._measure is None:  # line 1, or in a later phase the nearest measure to it
+            self._measure = self._project(initial_reference(self._epoch.dynamics))
         fresh = self._has_doubled()
         if fresh:
             self._begin_epoch(self._epoch.number + 1)
-        if fresh or self._batch is not None:
-            self._measure = self._next_measure(self._measure)
+        if fresh or self._batch is not None:  # line 8
+            cost = None if self._batch is None else self._rate * self._batch
+            self._measure = self._project(self._measure.log_measure, cost, self._measure)
+            self._batch = None
         policy, number, played = self._measure.policy, self._epoch.number, self._played
         if played is None or played[0] is not policy or played[1] != number:
             self._played = played = (policy, number)
@@ -388,28 +390,13 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         delta = max(self._delta, SMALLEST_DELTA)
         return math.log(K * layered(self.problem) * self.problem.actions / delta)
 
-    def _first(self) -> Projection:
-        """Line 1, or in a later phase the nearest measure to it in the current set."""
-        dynamics = self._epoch.dynamics
-        reference = initial_reference(dynamics)
-        return self._count_solve(project(dynamics, reference, tolerance=TOLERANCE, fine=FINE))
-
-    def _next_measure(self, last: Projection) -> Projection:
-        """Line 8: the measure after the collected estimates."""
-        cost = None if self._batch is None else self._rate * self._batch
-        self._batch = None
-        return self._count_solve(
-            project(
-                self._epoch.dynamics,
-                last.log_measure,
-                cost,
-                warm=last,
-                tolerance=TOLERANCE,
-                fine=FINE,
-            )
+    def _project(
+        self, reference: Floats, cost: Floats | None = None, last: Projection | None = None
+    ) -> Projection:
+        """The measure of the current set that is nearest to the reference, after costs."""
+        solved = project(
+            self._epoch.dynamics, reference, cost, warm=last, tolerance=TOLERANCE, fine=FINE
         )
-
-    def _count_solve(self, solved: Projection) -> Projection:
         self._solves += 1
         self._unconverged += not solved.converged
         return solved

@@ -199,8 +199,7 @@ class Model(Learned):
     def reach(self, policy: Floats, states: Ints) -> Floats:
         """The probability (H,) of states[h] at step h, or an upper bound on it."""
         mass = planning.state_occupancy(self.rows, policy, self._problem.start_probabilities)
-        at_path: Floats = mass[np.arange(len(mass)), states[: len(mass)]]
-        return at_path
+        return mass[np.arange(len(mass)), states[: len(mass)]]
 
     def cost_width(self, begun: int) -> float:
         """The factor w of the width w / sqrt(n) of the mean of n observed costs."""
@@ -386,8 +385,7 @@ def model_of(problem: Problem, transitions: Any, costs: CostsPart) -> Model:
     """The model of `Transitions`, or the one that a part makes."""
     if isinstance(transitions, Transitions):
         return Model(problem, matching(problem, transitions))
-    made: Model = transitions.start(problem, costs)
-    return made
+    return transitions.start(problem, costs)  # type: ignore[no-any-return]
 
 
 def matching(problem: Problem, transitions: Transitions) -> Transitions:
