@@ -220,18 +220,16 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
     if not path:
         return value
     part = Part(part) if isinstance(part, str) and registry is not None else part
-    if isinstance(part, tuple):
-        first = path[0]
-        if not first.isdecimal() or int(first) >= len(part):
-            raise ValueError(
-                f"{key}: unknown path; a list takes a place from 0 to {len(part) - 1}, "
-                f"got {first!r}"
-            )
-        i = int(first)
-        return (*part[:i], _put(key, part[i], path[1:], value, registry), *part[i + 1 :])
-    if registry is None or not isinstance(part, Part):
-        raise ValueError(f"{key}: unknown path; there is no table that could take {path[0]!r}")
     name, *rest = path
+    if isinstance(part, tuple):
+        if not name.isdecimal() or int(name) >= len(part):
+            raise ValueError(
+                f"{key}: unknown path; a list takes a place from 0 to {len(part) - 1}, got {name!r}"
+            )
+        i = int(name)
+        return (*part[:i], _put(key, part[i], rest, value, registry), *part[i + 1 :])
+    if registry is None or not isinstance(part, Part):
+        raise ValueError(f"{key}: unknown path; there is no table that could take {name!r}")
     if not part.own:
         checks.choice(f"{key}: kind", part.kind, registry.kinds)
         allowed = list(accepted(registry.kinds[part.kind]))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -68,7 +69,7 @@ class Table:
 
     def csv(self) -> str:
         """The numbers in full; a column with intervals becomes three: NAME, NAME low, NAME high."""
-        frame = {}
+        frame: dict[str, list[Any]] = {}
         for i, name in enumerate(self.head):
             column = [row[i] for row in self.rows]
             frame[name] = [cell.mean if isinstance(cell, Interval) else cell for cell in column]
