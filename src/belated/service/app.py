@@ -38,6 +38,7 @@ from belated.service.config import Config
 from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
 from belated.service.learner import Learner
 from belated.service.report import Table, episodes, look, metrics, report, status
+from belated.service.session import Session
 from belated.service.tables import StorageError
 from belated.service.wire import Refusal
 
@@ -207,14 +208,13 @@ async def snapshot(learner: Learner) -> Any:
     return {"asked": True}
 
 
-async def decisions(learner: Learner, format: Literal["csv", "parquet"] = "csv") -> Any:
+def decisions(session: Session, format: Literal["csv", "parquet"] = "csv") -> Any:
     """The decision log with propensities, as a table; see the documentation for its columns.
 
     It contains the features of every visitor, so it needs the verb `admin`.
     """
     kind, written = EXPORTS[format]
-    pieces = await asyncio.to_thread(written, learner.opened())
-    return Answer(b"", kind=kind, pieces=pieces)
+    return Answer(b"", kind=kind, pieces=written(session))
 
 
 async def looked(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
@@ -349,7 +349,7 @@ OPERATIONS = (
     Operation("POST", "/v1/learners/{name}/snapshot", snapshot, "admin", "operation", good=202),
     Operation("GET", "/v1/learners/{name}", status, "read", "learners", by=looked),
     Operation("GET", "/v1/learners/{name}/report", report, "read", "learners", by=looked),
-    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", "learners"),
+    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", "learners", by=beside),
     Operation(
         "GET", "/v1/learners/{name}/evaluation", export.evaluation, "read", "learners", by=looked
     ),
@@ -521,8 +521,9 @@ class Service:
             raise Refusal("there is no such learner", outcome="unknown")
         else:
             asked = self.learners[texts["name"]]
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = operation.arguments({**dict(query), **texts}, body)
+        asks = scope["query_string"].decode("latin-1")
+        query = dict(parse_qsl(asks, keep_blank_values=True)) if asks else {}
+        given = operation.arguments({**query, **texts}, body)
         function, by = operation.function, operation.by
         told = await (function(asked, **given) if by is None else by(asked, function, **given))
         if isinstance(told, Answer):
