@@ -26,18 +26,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Annotated, Any, Literal, get_type_hints
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, cast, get_type_hints
 from urllib.parse import parse_qsl, quote
 
 import msgspec
 import numpy as np
+from prometheus_client import generate_latest
 
 from belated import __version__
 from belated.service import export, page, wire
 from belated.service.config import Config
 from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
 from belated.service.learner import Learner
-from belated.service.report import Table, episodes, look, metrics, report, status
+from belated.service.report import METRICS, Table, episodes, look, measured, report, status
 from belated.service.session import Session
 from belated.service.tables import StorageError
 from belated.service.wire import Refusal
@@ -244,11 +246,23 @@ async def readyz(seen: list[Learner]) -> Any:
     return as_json(told, 200 if ready else 503)
 
 
-async def metrics_(seen: list[Learner]) -> Any:
+async def metrics(seen: list[Learner]) -> Any:
     """Metrics for Prometheus, of the learners that the token may read."""
     if not seen:
         raise Refusal("this token does not allow read", outcome=None, status=403)
-    return Answer(await metrics(seen), kind="text/plain; version=0.0.4; charset=utf-8")
+    families = {
+        name: kind(f"belated_{name}", about, labels=["learner", *labels])
+        for name, (kind, labels, about) in METRICS.items()
+    }
+    for learner in seen:
+        found: Table = {"ready": 0}  # all that is said of a learner that does not run here
+        with suppress(Refusal, StorageError):
+            found = await looked(learner, measured)
+        for name, value in found.items():
+            for label, number in value.items() if isinstance(value, dict) else [("", value)]:
+                families[name].add_metric(filter(None, [learner.name, label]), float(number))
+    told = generate_latest(cast(Any, SimpleNamespace(collect=families.values)))
+    return Answer(told, kind="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def learners(seen: list[Learner]) -> Any:
@@ -357,7 +371,7 @@ OPERATIONS = (
     Operation("GET", "/v1/learners", learners, "read", "learners"),
     Operation("GET", "/healthz", healthz, None, "operation"),
     Operation("GET", "/readyz", readyz, None, "operation"),
-    Operation("GET", "/metrics", metrics_, "read", "operation"),
+    Operation("GET", "/metrics", metrics, "read", "operation"),
     Operation("GET", "/openapi.json", description, None, None),
     Operation("GET", "/docs", docs, None, None),
     Operation("GET", "/", page_, None, None),

@@ -8,29 +8,24 @@ and metrics use them in this sense only.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import asdict, replace
-from types import SimpleNamespace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
-from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily as Counter
 from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from belated.core import saving
 from belated.linear import life
 from belated.linear.life import Overview
-from belated.service.learner import Learner
 from belated.service.session import Session
-from belated.service.tables import StorageError, Tables
-from belated.service.wire import LARGEST_WHOLE, STATUS, Refusal
+from belated.service.tables import Tables
+from belated.service.wire import LARGEST_WHOLE, STATUS
 from belated.verdict import ActionRow, Verdict, Z, verdict
 
 Table = dict[str, Any]
@@ -488,7 +483,7 @@ METRICS: dict[str, tuple[Any, list[str], str]] = {
 """The metrics: what only grows is a counter; the labels besides the learner; what they are."""
 
 
-def _measured(session: Session, seen: Seen) -> Table:
+def measured(session: Session, seen: Seen) -> Table:
     """The metrics of a learner; those with a label are a value by label."""
     with session.db.reader() as db:
         counts = counted(db, session)
@@ -509,20 +504,3 @@ def _measured(session: Session, seen: Seen) -> Table:
         "leads": leader,
         "winner": {answer.winner: 1} if answer and answer.winner else {},
     }
-
-
-async def metrics(learners: Iterable[Learner]) -> bytes:
-    """The metrics in the text format; of a learner that does not run here, only that."""
-    families = {
-        name: kind(f"belated_{name}", about, labels=["learner", *labels])
-        for name, (kind, labels, about) in METRICS.items()
-    }
-    for learner in learners:
-        found: Table = {"ready": 0}
-        with suppress(Refusal, StorageError):
-            seen = await learner.ask(look)
-            found = await asyncio.to_thread(_measured, learner.opened(), seen)
-        for name, value in found.items():
-            for label, number in value.items() if isinstance(value, dict) else [("", value)]:
-                families[name].add_metric(filter(None, [learner.name, label]), float(number))
-    return generate_latest(cast(Any, SimpleNamespace(collect=families.values)))
