@@ -547,3 +547,13 @@ def test_it_learns_with_400_features():
     assert agent.diagnostics()["changed_at"] == -1
     won = outcomes[np.arange(1500), [action for action, _ in done]]
     assert won[750:].mean() > outcomes[750:].mean() + 0.05
+
+
+def test_a_reward_that_is_repeated_is_known_whatever_silence_is():
+    agent = bl.LinearSampler(bl.Choice(2), silence=-1.0)
+    agent.decide()
+    for _ in range(2):
+        agent.observe([bl.Reward(0, 0.1)])
+    assert agent.log().rewards.tolist() == [0.1]
+    with pytest.raises(bl.FeedbackError, match=r"value is known to be 0\.1, got 0\.2"):
+        agent.observe([bl.Reward(0, 0.2)])

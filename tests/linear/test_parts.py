@@ -523,7 +523,8 @@ def test_scores_are_their_definition(seed, p, A, shared, rate):
     C = np.linalg.inv(definite(rng, A, p) * np.exp(rng.uniform(0.0, 5.0, (A, 1, 1))))
     sigma, constant, nonzero = 0.7, 0.2, 2.5
     means, widths = np.empty((2, A))
-    model.scores(x, models, theta, C, constant, sigma, rate, nonzero, means, widths)
+    known = model.Known(theta, C, constant, sigma, rate, nonzero, 9, 9)
+    model.scores(x, models, known, means, widths)
     for a, i in enumerate(models):
         z = np.append(x[a if shared and A > 1 else 0], 1.0)
         q = z @ C[i] @ z

@@ -119,9 +119,10 @@ class Model(Configured):
 
     def shares(self, rows: Floats, models: Ints) -> Floats:
         """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
-        shares = np.full(len(models), 1.0 / len(models))
-        if self.known is not None:
-            best(rows, models, *self.known[:6], self.floor, shares)
+        if self.known is None:
+            return self._mixed(np.full(len(models), 1.0 / len(models)), models)
+        shares = np.empty(len(models))
+        best(rows, models, self.known, self.floor, shares)
         return self._mixed(shares, models)
 
     def _mixed(self, shares: Floats, models: Ints) -> Floats:
@@ -229,53 +230,30 @@ def place_of(shares: Floats, draw: float) -> int:
 
 
 @njit(cache=True)
-def best(
-    rows: Floats,
-    models: Ints,
-    theta: Floats,
-    covariance: Floats,
-    constant: float,
-    sigma: float,
-    rate: float,
-    nonzero: float,
-    floor: float,
-    out: Floats,
-) -> None:
+def best(rows: Floats, models: Ints, known: Known, floor: float, out: Floats) -> None:
     """Write the probability of each available action, with the floor, to out (n,)."""
     means, widths = np.empty(len(models)), np.empty(len(models))
-    scores(rows, models, theta, covariance, constant, sigma, rate, nonzero, means, widths)
+    scores(rows, models, known, means, widths)
     best_of(means, widths, out)
     out[:] = (1.0 - floor) * out + floor / len(out)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def scores(
-    rows: Floats,
-    models: Ints,
-    theta: Floats,
-    covariance: Floats,
-    constant: float,
-    sigma: float,
-    rate: float,
-    nonzero: float,
-    means: Floats,
-    widths: Floats,
-) -> None:
+def scores(rows: Floats, models: Ints, known: Known, means: Floats, widths: Floats) -> None:
     """Write the mean and the width of the score of every available action to two arrays (n,)."""
-    width, p = rows.shape[1], theta.shape[1]
-    z = np.ones(p)
+    theta, nonzero, reports = known.theta, known.nonzero, known.nonzero * known.rate
+    z = np.ones(theta.shape[1])
     for a in range(len(models)):
         i = models[a]
         if a == 0 or len(rows) > 1:
-            for u in range(width):
-                z[u] = rows[a, u]
-        mean = constant
-        for u in range(p):
+            z[: rows.shape[1]] = rows[a]
+        mean = known.constant
+        for u in range(len(z)):
             mean += theta[i, u] * z[u]
-        q = max(form(covariance[i], z), 0.0)
-        error = sigma * math.sqrt(q)
+        q = max(form(known.covariance[i], z), 0.0)
+        error = known.sigma * math.sqrt(q)
         means[a] = mean + OPTIMISM * error
-        wide = min(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else 1.0
+        wide = min(1.0, FEW * q / reports) if reports > 0.0 else 1.0
         widths[a] = error * math.sqrt(wide / nonzero)
 
 

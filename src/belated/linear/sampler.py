@@ -15,6 +15,7 @@ power of two, and the same up to rounding if a number is added to both.
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Deciding, Decision, Episode, FeedbackError, Information, Notes
+from belated.core.episodes import newest
 from belated.core.tree import Count, Entries
 from belated.linear import fit, life
 from belated.linear.chance import uniform
@@ -200,8 +202,7 @@ class LinearSampler(Model, Deciding):
 
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
-        if self._acting:
-            self._read_notes()
+        self._read_notes()
         self._ledger.tick(time)
         if self._is_stale():
             self._fit()
@@ -264,8 +265,7 @@ class LinearSampler(Model, Deciding):
         """
         log = self._ledger
         time = log.checked(now)
-        if self._acting:
-            self._read_notes()
+        self._read_notes()
         news, late = log.news(records)
         final = log.heard - self._terms[0] if self._terms else -math.inf
         if any(final >= log.time[k - log.base] >= self._followed[0] for k in news):
@@ -285,11 +285,10 @@ class LinearSampler(Model, Deciding):
         otherwise it is dropped.
         """
         try:
-            number = checks.integer("episode", episode, 0)
-        except ValueError as error:
-            raise FeedbackError(str(error)) from None
-        if number >= self.begun:
-            raise FeedbackError(f"episode must be one that was begun, got {number}")
+            number = checks.integer("episode", episode, 0, self.begun - 1)
+        except ValueError:
+            told = f"one that was begun ({newest(self.begun)}), got {checks.show(episode)}"
+            raise FeedbackError(f"episode must be {told}") from None
         if self.is_open(number):
             self._read_notes()
             self._acting.pop(number, None)
@@ -381,16 +380,14 @@ class LinearSampler(Model, Deciding):
 
         It begins like any other: with the constant of all models and the delays of all actions.
         """
-        given = self.configuration() | {"problem": self.problem.with_action(name)}
-        if self.reference is not None:
-            given["reference"] = [*self.reference, 0.0]
-        made = LinearSampler(**given)  # raises an error if there is no room
+        reference = self.reference and [*self.reference, 0.0]
+        given = {"problem": self.problem.with_action(name), "reference": reference}
+        made = LinearSampler(**self.configuration() | given)  # raises an error if there is no room
         self._past = made._past.including(self._past)
         self.problem, self.reference = made.problem, made.reference
         self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
         self._policy_places, self._terms = {}, []
-        if self._prior is not None:
-            self._prior = self._prior.with_model()
+        self._prior = self._prior and self._prior.with_model()
         self.known = None
         return self._models - 1
 
@@ -436,8 +433,7 @@ class LinearSampler(Model, Deciding):
 
     def _model(self, known: fit.Known | None) -> Model:
         """The model with what a fit has found."""
-        given = {"floor": self.floor, "holdout": self.holdout}
-        made = Model(self.problem, **given, reference=self.reference)
+        made = Model(self.problem, floor=self.floor, holdout=self.holdout, reference=self.reference)
         made.known, made.scaling, made._retired = known, self.scaling, self._retired
         return made
 
@@ -636,15 +632,15 @@ class LinearSampler(Model, Deciding):
         came = np.argsort(log.reported, kind="stable")[: int(log.came.sum())]  # NaN is last
         times = log.reported.tolist() if log.clocked else [None] * len(log)
         rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came.tolist()]
-        place = 0
-        for number, before in enumerate(np.searchsorted(log.reported[came], log.decided)):
-            now = float(log.decided[number]) if log.clocked else None
-            self.observe(rewards[place:before], now)
-            place = before
+        chances = log.probabilities * (not log.estimated)
+        ends = [0, *np.searchsorted(log.reported[came], log.decided).tolist()]
+        for number, (start, end) in enumerate(pairwise(ends)):
+            now = log.decided.item(number) if log.clocked else None
+            self.observe(rewards[start:end], now)
             self._begin(now)
-            chance = 0.0 if log.estimated else float(log.probabilities[number])
-            self._note(number, x[number : number + 1], [], int(log.actions[number]), chance)
-        self.observe(rewards[place:], log.until if log.clocked else None)
+            row, action = x[number : number + 1], log.actions.item(number)
+            self._note(number, row, [], action, chances.item(number))
+        self.observe(rewards[ends[-1] :], log.until if log.clocked else None)
 
     # Files and figures
 
