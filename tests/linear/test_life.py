@@ -346,8 +346,8 @@ def forged(agent, change):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda t: t["_retired"]["list"].extend([0, 1, 2]), "retired must leave one action"),
-        (lambda t: t["_retired"]["list"].append(7), "retired must be a whole number from 0 to 2"),
+        (lambda t: t["retired"]["list"].extend([0, 1, 2]), "retired must leave one action"),
+        (lambda t: t["retired"]["list"].append(7), "retired must be a whole number from 0 to 2"),
         (lambda t: t["_ledger"]["learned"].update(count=10**6), "the log must hold its rows"),
         (
             lambda t: t["_ledger"]["learned"]["model"].__setitem__(3, 9),

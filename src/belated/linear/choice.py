@@ -172,11 +172,17 @@ class Choice(Configured):
         """Check that the record is an outcome of a decision."""
         check(record)
 
-    def check_observation(self, observation: object, among: object = None) -> None:
-        """Check that a decision is possible with these features, among these actions."""
-        self.rows(observation, unscaled(self.features))
-        if among is not None:
-            self.allowed(among)
+    def check_observation(
+        self, observation: object, among: object = None, retired: Collection[int] = ()
+    ) -> object:
+        """Raise `ValueError` if no decision is possible there.
+
+        Returns the observation for `decide`: a list of numbers as an array, already checked.
+        """
+        rows, raw = self.rows(observation, unscaled(self.features))
+        if among is not None or retired:
+            self.allowed(among, retired)
+        return observation if observation is None or raw or self.shared else rows[0]
 
     def awaited(
         self, known: Container[Key], information: object = None, *, uses_paths: bool = False

@@ -22,7 +22,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from belated.core.arrays import Floats, Indices
+from belated.core.arrays import Floats, Indices, frozen
 from belated.core.compiled import njit
 from belated.core.tree import Entries, Learned, learned_names
 
@@ -39,6 +39,10 @@ UNIT_EDGES = np.sort(np.concatenate([[0.0, 1.0], OCTAVES, 1.5 * OCTAVES]))[:EDGE
 """0, 1, 2, 3, 4, 6, 8, 12, ..."""
 
 
+Positive = Annotated[Floats, Entries(low=0.0)]
+"""Numbers of at least 0."""
+
+
 class Delays(Learned):
     """Counts of the delays of reports, by model and bin.
 
@@ -50,11 +54,11 @@ class Delays(Learned):
         last: the largest delay in each bin.
     """
 
-    came: Annotated[Floats, Entries("models edges", 0.0)]
-    risk: Annotated[Floats, Entries("models edges", 0.0)]
-    early: Annotated[Floats, Entries("models edges", 0.0)]
+    came: Positive
+    risk: Positive
+    early: Positive
     first: Annotated[Floats, Entries(low=0.0, high=math.inf)]
-    last: Annotated[Floats, Entries(low=0.0)]
+    last: Positive
 
     def __init__(self, models: int) -> None:
         self.came, self.risk, self.early = (np.zeros((models, EDGES)) for _ in range(3))
@@ -88,8 +92,7 @@ class Delays(Learned):
 
     def pooled(self) -> Floats:
         """F at the edges, over all models, (E,)."""
-        pool: Floats = self.shares().mean(axis=0)
-        return pool
+        return frozen(self.shares().mean(axis=0))
 
     def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
         """F of decisions of these models at these ages, in units; 0 below 0, and for model -1."""

@@ -41,7 +41,7 @@ from scipy.linalg import lapack
 from belated.core.arrays import Bools, Floats, Indices, Ints, frozen
 from belated.core.compiled import njit
 from belated.core.tree import Count, Entries
-from belated.linear.exposure import Delays
+from belated.linear.exposure import Delays, Positive
 from belated.linear.rows import Rows
 
 PSEUDO = 0.1
@@ -107,7 +107,7 @@ class Belief(NamedTuple):
 
     theta: Annotated[Floats, Entries("models p")]
     precision: Annotated[Floats, Entries("models p p")]
-    constant: Annotated[float, Entries()]
+    constant: float
     weight: Annotated[float, Entries(low=0.0)]
 
     def with_model(self) -> Self:
@@ -134,16 +134,16 @@ class Sums(Delays):
         p: the number of weights of a model.
     """
 
-    gram: Annotated[Floats, Entries("models d d")]
-    moment: Annotated[Floats, Entries("models d")]
-    asked: Annotated[Floats, Entries("models d d")]
-    square: Annotated[Floats, Entries(low=0.0)]
-    features: Annotated[Floats, Entries("3 d")]
-    plays: Annotated[Floats, Entries("models", 0.0)]
-    hits: Annotated[Floats, Entries("models", 0.0)]
-    exposed: Annotated[Floats, Entries("models", 0.0)]
-    raw: Annotated[Floats, Entries("models 2")]
-    level: Annotated[Floats, Entries("2")]
+    gram: Floats
+    moment: Floats
+    asked: Floats
+    square: Positive
+    features: Floats
+    plays: Positive
+    hits: Positive
+    exposed: Positive
+    raw: Floats
+    level: Floats
 
     def __init__(self, models: int, d: int, p: int, *, rare: bool) -> None:
         super().__init__(models)
@@ -179,19 +179,18 @@ class Sums(Delays):
     @property
     def nonzero(self) -> float:
         """The mean number of features that are not 0."""
-        return max(float(self.features[0, : self.p].sum() / max(self.plays.sum(), 1.0)), 1.0)
+        return float(max(self.features[0, : self.p].sum() / max(self.plays.sum(), 1.0), 1.0))
 
     @property
     def average(self) -> Floats:
         """The mean features, (p,)."""
-        average: Floats = self.features[2, : self.p] / max(self.plays.sum(), 1.0)
-        return average
+        return frozen(self.features[2, : self.p] / max(self.plays.sum(), 1.0))
 
     @property
     def outcome(self) -> tuple[float, float]:
         """The mean outcome and its variance."""
-        mass = max(float(self.exposed.sum()), 1e-9)
-        mean, second = (float(part) / mass for part in self.level)
+        mass = max(self.exposed.sum(), 1e-9)
+        mean, second = self.level / mass
         return mean, max(second - mean * mean, 1e-12 * second + TINY)
 
     @property
@@ -231,7 +230,7 @@ class Known(NamedTuple):
 
     theta: Annotated[Floats, Entries("models p")]
     covariance: Annotated[Floats, Entries("models p p")]
-    constant: Annotated[float, Entries()]
+    constant: float
     sigma: Annotated[float, Entries(low=0.0)]
     rate: Annotated[float, Entries(low=0.0, high=1.0)]
     nonzero: Annotated[float, Entries(low=1.0)]
@@ -355,22 +354,21 @@ def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Floats
     C = inverse(V)
     c = moment[:, :p] - m * f + times(P, T)
     vc, vf = times(C, c), times(C, f)
-    left = pseudo + float(N.sum() - (f * vf).sum())
-    mu = float((R - m * N).sum() - (f * vc).sum()) / left
+    left = pseudo + (N.sum() - (f * vf).sum())
+    mu = ((R - m * N).sum() - (f * vc).sum()) / left
     return Belief(vc - mu * vf, V, m + mu, left), C
 
 
 def times(matrices: Floats, vectors: Floats) -> Floats:
     """The product of each matrix and its vector."""
-    product: Floats = (matrices @ vectors[..., None])[..., 0]
-    return product
+    return frozen((matrices @ vectors[..., None])[..., 0])
 
 
 def regressed(sums: Sums, prior: Belief | None) -> tuple[Belief, Floats, float]:
     """The regression and s^2 = (rss + 2 spread) / (mass + 2); prior: that after a change."""
     fitted, covariance = regress(sums.gram, sums.moment, prior or sums.fresh())
-    left = residual(sums.gram, sums.moment, float(sums.square[0]), fitted)
-    mass = float(sums.gram[:, -1, -1].sum())
+    left = residual(sums.gram, sums.moment, sums.square.item(), fitted)
+    mass = sums.gram[:, -1, -1].sum()
     return fitted, covariance, (left + 2.0 * sums.outcome[1]) / (mass + 2.0)
 
 
@@ -380,15 +378,14 @@ def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> flo
     beta[:, : fitted.theta.shape[1]] = fitted.theta
     beta[:, -1] += fitted.constant
     squares = sum(form(G, b) for G, b in zip(gram, beta, strict=True))
-    return max(square - 2.0 * float((beta * moment).sum()) + squares, 0.0)
+    return float(max(square - 2.0 * (beta * moment).sum() + squares, 0.0))
 
 
 def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
     """The prior after a change: P^-1 = V^-1 + D^-1, D: jump (p,); weight: of the constant."""
     V, D = fitted.precision, np.diag(jump)
     P = D - jump[:, None] * inverse(V + D) * jump
-    constant = float(fitted.constant)
-    return Belief(frozen(fitted.theta), frozen(P), constant, weight)
+    return Belief(frozen(fitted.theta), frozen(P), fitted.constant, weight)
 
 
 def starts(n: int) -> list[int]:

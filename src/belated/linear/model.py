@@ -15,7 +15,7 @@ are those with which the action is drawn.
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Self
 
 import numpy as np
 
@@ -23,11 +23,10 @@ from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.core.contract import Decision, unchecked
-from belated.core.tree import Configured, Entries
+from belated.core.tree import Configured
 from belated.linear.chance import uniform
 from belated.linear.choice import Choice
-from belated.linear.exposure import EDGES
-from belated.linear.features import Features, unscaled
+from belated.linear.features import unscaled
 from belated.linear.fit import Known, form
 
 OPTIMISM = 0.5
@@ -59,6 +58,7 @@ class Model(Configured):
     Attributes:
         known: what has been learned; None before the first report.
         scaling: of named numbers.
+        retired: the actions that are not played any more, in order.
 
     Example:
         >>> agent = bl.recommend(bl.Choice(actions=2))
@@ -67,8 +67,8 @@ class Model(Configured):
     """
 
     known: Known | None
-    scaling: Annotated[Floats, Entries("4 numbers")]
-    _retired: list[int]
+    scaling: Floats
+    retired: list[int]
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Model(Configured):
         self.floor = checks.real("floor", floor, 0.0, 1.0)
         self.holdout = checks.real("holdout", holdout, 0.0, 1.0)
         self.reference = None if reference is None else _reference(reference, problem)
-        self.known, self.scaling, self._retired = None, unscaled(problem.features), []
+        self.known, self.scaling, self.retired = None, unscaled(problem.features), []
 
     @property
     def _models(self) -> int:
@@ -92,30 +92,18 @@ class Model(Configured):
     @property
     def axes(self) -> dict[str, int]:
         """The sizes of the axes of what is learned."""
-        width, numbers = self.problem.width, unscaled(self.problem.features).shape[1]
-        sizes = {"models": self._models, "width": width, "d": width + 1, "numbers": numbers}
-        return sizes | {"p": width + (not self.problem.shared), "edges": EDGES}
-
-    @property
-    def retired(self) -> frozenset[int]:
-        """Actions that are not played any more."""
-        return frozenset(self._retired)
+        width = self.problem.width
+        return {"models": self._models, "width": width, "p": width + (not self.problem.shared)}
 
     def available(self, rows: int, among: object) -> Ints:
         """The models of the available actions."""
-        if among is not None or self._retired:
-            return np.array(self.problem.allowed(among, self._retired), dtype=np.int64)
+        if among is not None or self.retired:
+            return np.array(self.problem.allowed(among, self.retired), dtype=np.int64)
         return np.zeros(rows, dtype=np.int64) if self.problem.shared else np.arange(self._models)
 
     def check_observation(self, x: object, among: object = None) -> object:
-        """Raise `ValueError` if no decision is possible there; nothing changes.
-
-        Returns the observation for `decide`: a list of numbers as an array, already checked.
-        """
-        rows, _ = self.problem.rows(x, self.scaling)
-        self.available(len(rows), among)
-        named = isinstance(self.problem.features, Features)
-        return x if x is None or named or self.problem.shared else rows[0]
+        """That of the problem, without the actions that are not played any more."""
+        return self.problem.check_observation(x, among, self.retired)
 
     def shares(self, rows: Floats, models: Ints) -> Floats:
         """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
@@ -186,8 +174,9 @@ class Model(Configured):
 
     def check_learned(self) -> None:
         """Check that an action is left to be played, and that no spread is negative."""
-        self._retired = [checks.integer("retired", a, 0, self._models - 1) for a in self._retired]
-        if len(self.retired) == self._models:
+        gone = {checks.integer("retired", a, 0, self._models - 1) for a in self.retired}
+        self.retired = sorted(gone)
+        if len(gone) == self._models:
             raise ValueError("retired must leave one action that is played")
         if (self.scaling[[0, 1, 3]] < 0.0).any():
             raise ValueError("scaling must have counts and squares of at least 0")

@@ -146,12 +146,10 @@ class Rows(Learned):
 
     def drop(self, gone: int) -> None:
         """Drop the oldest rows."""
-        left = self.count - gone
         for name in COLUMNS:
             column = getattr(self, name)
-            column[:left] = column[gone : self.count].copy()
-            column[left : self.count] = 0
-        self.base, self.count = self.base + gone, left
+            setattr(self, name, np.concatenate([column[gone:], np.zeros_like(column[:gone])]))
+        self.base, self.count = self.base + gone, self.count - gone
 
     # Outcomes
 

@@ -365,9 +365,9 @@ class LinearSampler(Model, Deciding):
         return fit.Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
-            float(fitted.constant),
+            fitted.constant,
             math.sqrt(variance),
-            min(float(sums.hits.sum()) / max(float(sums.exposed.sum()), 1e-9), 1.0),
+            min(sums.hits.sum() / max(sums.exposed.sum(), 1e-9), 1.0),
             sums.nonzero,
             made + math.ceil(max(growth * self._counted, 1.0)),
             reports + math.ceil(max(growth * counted, 1.0)),
@@ -398,10 +398,10 @@ class LinearSampler(Model, Deciding):
                 "an action can be retired only where actions are listed; here they vary"
             )
         number = self.problem.index("action", action)
-        left = set(self._retired) | {number}
+        left = {*self.retired, number}
         if len(left) == self._models:
             raise ValueError(f"action must leave one that is played, got {action!r}, the last one")
-        self._retired = sorted(left)
+        self.retired = sorted(left)
 
     def change(
         self,
@@ -434,7 +434,7 @@ class LinearSampler(Model, Deciding):
     def _model(self, known: fit.Known | None) -> Model:
         """The model with what a fit has found."""
         made = Model(self.problem, floor=self.floor, holdout=self.holdout, reference=self.reference)
-        made.known, made.scaling, made._retired = known, self.scaling, self._retired
+        made.known, made.scaling, made.retired = known, self.scaling, self.retired
         return made
 
     def log(self) -> DecisionLog:

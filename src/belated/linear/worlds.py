@@ -106,8 +106,7 @@ def over_time(models: Floats, change: str, episodes: int) -> Floats:
     place = np.linspace(0.0, change != "none", episodes)
     weight = np.floor(place + 0.5) if change == "switch" else place
     weight = weight.reshape(-1, *[1] * (models.ndim - 1))
-    mixed: Floats = (1.0 - weight) * models[0] + weight * models[1]
-    return mixed
+    return frozen((1.0 - weight) * models[0] + weight * models[1])
 
 
 def conversions(
