@@ -39,9 +39,9 @@ from belated.tabular.records import Costs, StepCost, Trajectory, suffered
 from belated.tabular.world import MDP, World
 
 Play = Callable[[Any], tuple[Any, ...]]
-"""A function that plays an episode and returns its path, if it has one, and its outcome.
+"""A function that plays an episode and returns its records: its path, if any, and its outcome.
 
-The outcome is the costs that the agent may see, or the reward of a decision.
+The outcome is the costs that the agent may see, or the reward of a decision, if it reports.
 """
 
 Progress = Callable[[range], Iterable[int]]
@@ -261,7 +261,7 @@ def drive(
 
     Args:
         agent: a fresh agent; it must number its episodes 0, 1, 2, ...
-        play: plays an episode and returns its path, if any, and its costs.
+        play: plays an episode and returns its records.
         delays: the delays (K,) of the feedback; or (K, H), if the cost of every step arrives
             separately. An `Inbox` then assembles the costs; one is added if the agent has none.
             Under full information the cost function arrives with its last step. They are read
@@ -281,15 +281,15 @@ def drive(
                 "agent must be fresh and number its episodes 0, 1, 2, ..., got "
                 f"{checks.show(episode.number)} for episode {k}"
             )
-        *done, outcome = play(episode)
-        now, late = (done, []) if paths == "at once" else ([], done)
+        records = play(episode)
+        now, late = (records[:-1], records[-1:]) if paths == "at once" else ((), records)
         if pieces:
-            for h, cost in enumerate(outcome.values.tolist()):
+            for h, cost in enumerate(records[-1].values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
-            line.push(late, int(of_paths(delays[k : k + 1])[0]))
-        else:
-            line.push([*late, outcome], int(delays[k].max()))
-        agent.observe(now + line.release(k))
+            line.push(late[:-1], int(of_paths(delays[k : k + 1])[0]))
+        elif late:
+            line.push(late, int(delays[k].max()))
+        agent.observe([*now, *line.release(k)])
 
 
 def simulate(
@@ -440,13 +440,13 @@ def _decided(
     values, realised = np.zeros((2, episodes))
     drawn = np.full(episodes, NEVER, dtype=np.int64)
 
-    def play(decision: Decision) -> tuple[Reward]:
+    def play(decision: Decision) -> tuple[Reward, ...]:
         k, action = decision.number, decision.action
         brings = float(visits.outcomes[k, action])
         values[k] = -float(np.dot(decision.probabilities, visits.means[k]))
         realised[k] = -brings
         if brings == world.silence:
-            return (Reward(k, brings),)
+            return ()
         drawn[k] = given[k]
         if not is_oblivious(delays):
             drawn[k] = delays.after(PlayedEpisode(k, np.array([action]), np.array([brings])), rng)
