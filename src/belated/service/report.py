@@ -258,8 +258,9 @@ def look(session: Session) -> Seen:
     told = dict(agent.diagnostics())
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
-        terms = (window, config.range, config.level)
-        judged = agent.verdict(*terms, unit=config.unit or "", time="seconds")
+        judged = agent.verdict(
+            window, config.range, config.level, unit=config.unit or "", time="seconds"
+        )
         return agent.overview(), judged, told
     nothing = chances = np.zeros(0)
     if problem.horizon == 1 and problem.states is not None:
@@ -277,16 +278,16 @@ def report(session: Session, seen: Seen) -> Any:
     now, (unit, *_) = session.clock(), unit_of(session)
     sign = 1.0 if unit == "reward" else -1.0
     rows = overview.rows or _rows(session, sums, sign, silence_of(session, overview))
-    if answer is None and rows:
-        answer = verdict(rows, None, unit=session.config.unit or "")
+    if answer is None:
+        answer = verdict(rows, None, unit=session.config.unit or "") if rows else Verdict()
     warnings = _warnings(session, seen, rows, count, counts)
     return {
         "name": session.name,
         "unit": session.config.unit or unit,
         "higher_is_better": unit == "reward",
         "decides": session.problem.horizon == 1,
-        "verdict": "" if answer is None else answer.sentence,
-        "winner": None if answer is None else answer.winner,
+        "verdict": answer.sentence,
+        "winner": answer.winner,
         "warnings": [{"kind": kind, "text": text} for kind, text in warnings],
         "actions": _actions(overview, rows, sign, sums),
         "features": overview.weights,
@@ -419,7 +420,7 @@ def _warnings(
     # with full information feedback is a cost function, not an outcome
     heard = taken if session.config.information == "full" else reports
     waited = 0.0 if counts["oldest"] is None or heard else (now - counts["oldest"]) / DAY
-    if taken and not heard and counts["begun"]:
+    if taken and not heard:
         waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
         yield (
             "not_learned",
