@@ -63,19 +63,8 @@ PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
 REFUSALS = (307, 400, 401, 403, 404, 409, 410, 413, 415, 421, 422, 429, 503)
 """The statuses of refusals."""
-EXAMPLES = {
-    "reward": {
-        "summary": "a reward of a decision, by its key",
-        "value": {"key": "visitor 7", "reward": 12.5, "event": "order-17"},
-    },
-    "cost": {"summary": "of one step", "value": {"episode": 0, "step": 0, "cost": 0.25}},
-    "costs": {"summary": "the costs of all steps", "value": {"episode": 0, "costs": [0.25]}},
-    "path": {
-        "summary": "where the episode went",
-        "value": {"episode": 0, "path": {"states": [0, 0], "actions": [1]}},
-    },
-    "end": {"summary": "the last state", "value": {"episode": 0, "end": 0}},
-}
+EXAMPLES = msgspec.json.decode(page.whole("examples.json"))
+"""Records for the description."""
 
 
 Name = Annotated[str, msgspec.Meta(max_length=wire.LONGEST_KEY)]

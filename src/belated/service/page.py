@@ -13,10 +13,10 @@ from pathlib import Path
 WEB = Path(__file__).with_name("web")
 
 
-def _page(name: str) -> str:
+def whole(name: str) -> str:
     """A file of a page with the files that it includes."""
     text = WEB.joinpath(name).read_text(encoding="utf-8")
-    return re.sub(r"\{\{([\w./-]+)\}\}", lambda found: _page(found[1]), text)
+    return re.sub(r"\{\{([\w./-]+)\}\}", lambda found: whole(found[1]), text)
 
 
 def _hashes(kind: str) -> str:
@@ -26,8 +26,8 @@ def _hashes(kind: str) -> str:
     return " ".join(f"'sha256-{one}'" for one in hashed)
 
 
-HTML = _page("page.html")
-DOCS = _page("docs.html")
+HTML = whole("page.html")
+DOCS = whole("docs.html")
 HEADERS = {
     "Content-Security-Policy": (
         f"default-src 'none'; style-src {_hashes('style')}; "
