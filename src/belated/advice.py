@@ -51,7 +51,6 @@ from belated.tabular.tuning import (
     BanditFeedback,
     FullInformation,
     Setting,
-    oppo_full,
 )
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
@@ -357,7 +356,7 @@ def _guarantee(
             parts["explore"] = FewVisits(max_delay=min(max_delay, tuned.threshold))
             reason += "; explicit exploration follows the largest delay that counts"
         else:
-            parts["update"] = Softmax(**oppo_full(problem, *totals, log_actions=True))
+            parts["update"] = Softmax(tuned.learning_rate * math.sqrt(math.log(problem.actions)))
             reason += ", and the largest delay plays no role"
         if tuned.threshold > mean_delay and max_delay > 2 * tuned.threshold:
             wrapper = partial(Skipping, threshold=tuned.threshold)
@@ -366,9 +365,8 @@ def _guarantee(
         parts = {"costs": Weighted()} if arms else {}
         reason = f"{it} has an anytime step size, which needs neither K nor D"
     else:  # the phases replace the parameters from the start
-        parts = {"costs": Weighted(1.0), "update": Softmax(1.0)}
-        if full:
-            parts = {"explore": FewVisits(max_delay=1.0)}
+        bandit = {"costs": Weighted(1.0), "update": Softmax(1.0)}
+        parts = {"explore": FewVisits(max_delay=1.0)} if full else bandit
         wrapper = partial(Doubling, paths=paths)
         reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
 

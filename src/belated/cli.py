@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         named = error.strerror and error.filename
         return _complain(f"{error.strerror}: {error.filename}" if named else str(error))
-    return code if isinstance(code, int) else 0
+    return code or 0
 
 
 def _lab(module: str) -> Any:
@@ -234,8 +234,8 @@ def kinds_(name: str | None = None, /) -> None:
     found = list(import_module("belated.config.listing").all_kinds())
     if name is not None:
         checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
-    chosen = [one for one in found if name in (None, one[1])]
-    for section, kinds in groupby(chosen, key=itemgetter(0)):
+        found = [one for one in found if one[1] == name]
+    for section, kinds in groupby(found, key=itemgetter(0)):
         _say(f"\n{section}" if name is None else section, "bold")
         for _, kind, about, parameters in kinds:
             _say(f"  {kind}: {', '.join(parameters) or 'no parameters'}")

@@ -84,11 +84,12 @@ def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exa
 
     s, v = np.maximum(np.asarray(total, dtype=float), 0.0), np.asarray(spread, dtype=float)
     a = v + rho
-    found: Floats = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
     if exact:
         z = s + a
         prior = rho * math.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
-        found = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
+        found: Floats = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
+    else:
+        found = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
     return found
 
 
@@ -275,8 +276,7 @@ class Contest:
         X = np.column_stack([x, np.ones(n)])
         q = np.clip(self._mean + X @ self._coefficients.T, *self._ends)  # (n, A)
         residual = r - q[each, a]
-        chosen = np.zeros((n, self.actions))
-        chosen[each, a] = 1.0 / played
+        chosen = np.eye(self.actions)[a] / played[:, None]
         phi = np.einsum("nla,na->nl", pi, q + chosen * residual[:, None])
         if self.range is not None or self.decisions >= FIRST:  # else nothing is known of the scale
             u = self._unit(a, least)

@@ -438,12 +438,12 @@ def _decided(
     visits = world.visits(episodes, visits_rng)
     given = of_episodes(drawn_delays(delays, episodes, rng, 1))
     values, realised = np.zeros((2, episodes))
-    drawn = np.full(episodes, NEVER, dtype=np.int64)
+    drawn = np.full(episodes, NEVER)
 
     def play(decision: Decision) -> tuple[Reward, ...]:
         k, action = decision.number, decision.action
         brings = float(visits.outcomes[k, action])
-        values[k] = -float(np.dot(decision.probabilities, visits.means[k]))
+        values[k] = -np.dot(decision.probabilities, visits.means[k])
         realised[k] = -brings
         if brings == world.silence:
             return ()
