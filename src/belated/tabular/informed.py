@@ -142,15 +142,16 @@ class InformedPlanner(MemoryPlanner[Suggested]):
     def _next_policy(self) -> tuple[Floats, Suggested]:
         self._pending.give_up(self.begun)
         matched = frozen(self._match.policy(self._matched, self._waiting.begin()))
-        made = beliefs.predict(self._memories, np.zeros(self._memories.sums.shape[1]))
+        cells = self._memories.sums.shape[1]
+        said, costs, _, _ = beliefs.predict(self._memories, np.zeros(cells))
         # only unvisited rows and states are explored
-        certain, draws = np.zeros(made.costs.shape), self._draws().random(self.problem.shape[:2])
-        planned, weight = self._plan(made.costs, certain, 0.0, draws, NEW), self._weight()
+        certain, draws = np.zeros(costs.shape), self._draws().random(self.problem.shape[:2])
+        planned, weight = self._plan(costs, certain, 0.0, draws, NEW), self._weight()
         kept = self._versions.keep(matched), self._plans.keep(planned)
         played = _average(matched, planned, weight)
         if self.uses_paths:
             self._pending.expect(self.begun, self._rows, played)
-        return played, Suggested(*kept, weight, frozen(made.means))
+        return played, Suggested(*kept, weight, frozen(said))
 
     def _weight(self) -> float:
         """The weight of regret matching+."""

@@ -250,11 +250,11 @@ class DelayedPlanner(MemoryPlanner[Said]):
         probing = rng.random() < self._probes * FRUITLESS / max(self._fruitless, FRUITLESS)
         self._fruitless += probing
         memories = self._memories._replace(scores=self._alone) if probing else self._memories
-        predicted = beliefs.predict(memories, pending.sum(0).ravel())
-        seen, values = beliefs.of_steps(memories, predicted)
-        said = Said(frozen(predicted.means), frozen(seen), frozen(values))
+        means, costs, variances, noises = beliefs.predict(memories, pending.sum(0).ravel())
+        seen, values = beliefs.of_steps(memories, means, noises)
+        said = Said(frozen(means), frozen(seen), frozen(values))
         optimism = PROBE_OPTIMISM if probing else OPTIMISM
-        policy = self._plan(predicted.costs, predicted.variances, optimism, rng.random((H, S)))
+        policy = self._plan(costs, variances, optimism, rng.random((H, S)))
         self._pending.expect(self.begun, self._rows, policy)
         return policy, said
 

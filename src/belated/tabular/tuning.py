@@ -75,6 +75,7 @@ class Setting(ABC):
 
     Attributes:
         paths: whether trajectories arrive "late", with the costs, or "at once".
+        delay_weight: the weight of a known total delay in N.
 
     Example:
         >>> problem = bl.Problem(states=3, actions=2, horizon=4)
@@ -84,6 +85,7 @@ class Setting(ABC):
     """
 
     paths: str = "late"
+    delay_weight: ClassVar[float] = 1.0
 
     @property
     def proved(self) -> bool:
@@ -131,7 +133,7 @@ class Setting(ABC):
     def at(self, problem: Problem, episodes: int, total_delay: float = 0.0) -> Parameters:
         """The parameters for known K and D."""
         K, D = self._totals(problem, episodes, total_delay)
-        return self._parameters(problem, self.weight(problem) * K + self._delay_term(D), D)
+        return self._parameters(problem, self.weight(problem) * K + self.delay_weight * D, D)
 
     def phase(self, problem: Problem, N: float) -> Parameters:
         """The parameters of a phase in which kappa K + D is at most N."""
@@ -150,10 +152,6 @@ class Setting(ABC):
         checks.instance("problem", problem, Problem)
         K = checks.integer("episodes", episodes, 1, checks.MOST)
         return K, checks.real("total_delay", total_delay, 0.0)
-
-    def _delay_term(self, D: float) -> float:
-        """The term of a known total delay in N."""
-        return D
 
     def _parameters(self, problem: Problem, N: float, D: float) -> Parameters:
         return Parameters(

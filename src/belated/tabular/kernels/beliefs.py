@@ -60,19 +60,6 @@ class CostMemories(NamedTuple):
     prior: Floats  # (3,): m0, t2, eps
 
 
-class Predicted(NamedTuple):
-    """Predictions for C cells.
-
-    means: (M, C) of the pooled memories. costs, variances: (H or 1, C) of the weighted average of
-    all; one row if the memory kept per step counts nowhere. noises: (C,), the noise of every cell.
-    """
-
-    means: Floats
-    costs: Floats
-    variances: Floats
-    noises: Floats
-
-
 @njit(cache=True)
 def noise_factor(errors: Floats) -> float:
     """phi: the errors of the best memory relative to Bernoulli costs with the same means."""
@@ -89,11 +76,14 @@ def _normal(distance: float, variance: float) -> float:
 
 
 @njit(cache=True)
-def predict(memories: CostMemories, pending: Floats) -> Predicted:
+def predict(memories: CostMemories, pending: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """The predictions; the prior of memory 0 is fitted to the visited cells.
 
     A memory with the smallest weight does not count, nor one whose score is minus infinity.
     pending: (C,), visits that reduce the variances as if they had reported.
+
+    Returns the means (M, C) of the pooled memories; costs and variances (H or 1, C) of the weighted
+    average of all, one row if the memory kept per step counts nowhere; and the noises (C,).
     """
     sums, weights, step_sums, step_weights, scores, local, errors, prior = memories
     M, C = sums.shape
@@ -171,15 +161,15 @@ def predict(memories: CostMemories, pending: Floats) -> Predicted:
         t2 = min(max((excess + wide * SPAN) / (steep + wide), LEAST_SPREAD), SPAN)
         prior[0], prior[1] = centre / flat, t2
         prior[2] = (ONE_EACH + slabs) / (2.0 * ONE_EACH + cells)
-    return Predicted(means, costs, variances, noises)
+    return means, costs, variances, noises
 
 
 @njit(cache=True)
-def of_steps(memories: CostMemories, predicted: Predicted) -> tuple[Ints, Floats]:
+def of_steps(memories: CostMemories, means: Floats, noises: Floats) -> tuple[Ints, Floats]:
     """The cells that the memory kept per step has seen, flat over (H, C), and its predictions."""
     seen = np.flatnonzero(memories.step_weights)
-    cells = seen % len(predicted.noises)
-    kappas, behind = predicted.noises[cells] / SPAN, predicted.means[0][cells]
+    cells = seen % len(noises)
+    kappas, behind = noises[cells] / SPAN, means[0][cells]
     sums, weights = memories.step_sums.ravel()[seen], memories.step_weights.ravel()[seen]
     return seen, (sums + kappas * behind) / (weights + kappas)
 

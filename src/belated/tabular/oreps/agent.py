@@ -43,7 +43,7 @@ gives a feasible but worse measure); project="on arrival" is ours. The paper giv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +89,7 @@ class OREPSSetting(Setting):
     """
 
     dynamics: str = "unknown"
+    delay_weight: ClassVar[float] = 3.0
 
     @property
     def proved(self) -> bool:
@@ -117,9 +118,6 @@ class OREPSSetting(Setting):
         if self.paths == "late":
             return math.inf
         return math.pow(H, 1.5) * S * math.sqrt(A * K) + H * math.sqrt(D)
-
-    def _delay_term(self, D: float) -> float:
-        return 3.0 * D
 
 
 def oreps(problem: Problem, episodes: int, total_delay: float = 0.0) -> dict[str, float]:
