@@ -107,9 +107,8 @@ def gym_loop(
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
         states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
-        costs = to_cost.costs(
-            np.append(got, np.zeros(problem.horizon - len(got)))
-        )  # 0 after the end
+        # after the end of the game every step has reward 0
+        costs = to_cost.costs(np.append(got, np.zeros(problem.horizon - len(got))))
         realised[k], returns[k], lengths[k] = costs.sum(), sum(got), len(got)
         return Trajectory(k, states, actions), Costs(k, costs)
 

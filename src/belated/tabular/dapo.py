@@ -55,10 +55,7 @@ from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import Parameters, Setting, both
-
-LEAST_EXPLORATION = 1e-100
-"""The smallest exploration for which no sum of estimates overflows."""
+from belated.tabular.tuning import LEAST_EXPLORATION, Parameters, Setting, both
 
 
 @dataclass(slots=True, eq=False)

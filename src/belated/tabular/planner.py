@@ -38,10 +38,11 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.episodes import Learner, Memory, Open, generator
 from belated.core.tree import Count, Entries
+from belated.tabular.counts import FrequencyModel, Model
 from belated.tabular.kernels import beliefs, deep_planning
 from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.pending import Pending
-from belated.tabular.parts.transitions import FrequencyModel, Model, matching
+from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions

@@ -47,6 +47,8 @@ from belated.tabular.problem import Problem
 
 CHOICES = {"paths": PATHS, "dynamics": ("known", "unknown")}
 """When trajectories arrive, and whether the transitions are known; other fields are flags."""
+LEAST_EXPLORATION = 1e-100
+"""The smallest exploration for which no sum of importance-weighted costs overflows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from belated.core import checks
 from belated.core.arrays import Floats, one_hot
 from belated.core.episodes import Learner, Open
 from belated.core.tree import Learned, Rows
+from belated.tabular.counts import FrequencyModel, Model
 from belated.tabular.kernels import optimism, planning
 from belated.tabular.parts.composition import check_parts
 from belated.tabular.parts.costs import Averaged
@@ -36,8 +37,6 @@ from belated.tabular.parts.transitions import (
     CONFIDENCE,
     Bonus,
     Confidence,
-    FrequencyModel,
-    Model,
     matching,
 )
 from belated.tabular.policies import greedy

@@ -65,8 +65,7 @@ def noise_factor(errors: Floats) -> float:
     """phi: the errors of the best memory relative to Bernoulli costs with the same means."""
     if errors[-1] <= 0.0:
         return 1.0
-    least: float = errors[:-1].min() / errors[-1]
-    return min(least, 1.0)
+    return min(errors[:-1].min() / errors[-1], 1.0)  # type: ignore[no-any-return]
 
 
 @njit(cache=True)

@@ -297,8 +297,7 @@ def with_bonus(
                     add[s, a] += q
                     value += weights[s, a] * q
             now[s] = value
-    first: Floats = V[0]
-    return first
+    return V[0]  # type: ignore[no-any-return]
 
 
 @njit(cache=True)

@@ -66,10 +66,8 @@ from belated.tabular.oreps.projection import (
 )
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
-from belated.tabular.tuning import Parameters, Setting
+from belated.tabular.tuning import LEAST_EXPLORATION, Parameters, Setting
 
-LEAST_EXPLORATION = 1e-100
-"""The smallest exploration for which no sum of estimates overflows."""
 TOLERANCE = 1e-12
 FINE = 1e-10
 """The accuracy of a projection; errors would accumulate over the episodes."""

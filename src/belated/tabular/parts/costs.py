@@ -20,7 +20,7 @@ from belated.core.arrays import Floats, Ints, frozen
 from belated.core.contract import Information
 from belated.core.tree import Entries, Learned
 from belated.tabular.counts import Sums
-from belated.tabular.parts.transitions import Model
+from belated.tabular.counts import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters

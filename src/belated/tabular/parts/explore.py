@@ -18,7 +18,7 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.tree import Entries, Learned
-from belated.tabular.parts.transitions import Model
+from belated.tabular.counts import Model
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.tuning import Parameters, exploration_threshold

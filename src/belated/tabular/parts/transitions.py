@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen
-from belated.core.tree import LARGEST_FLOAT, Count, Learned
+from belated.core.arrays import Floats, Ints
+from belated.core.tree import LARGEST_FLOAT, Count
 from belated.tabular.counts import (
-    ByRow,
     ConfidenceSet,
     Counts,
+    FrequencyModel,
+    Model,
     log_term,
     log_term_of_means,
-    with_slots,
 )
-from belated.tabular.kernels import counting, optimism, planning
-from belated.tabular.kernels.planning import Rows
+from belated.tabular.kernels import optimism
 from belated.tabular.problem import Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
@@ -138,125 +137,6 @@ class Bonus:
     def start(self, problem: Problem, costs: CostsPart) -> FrequencyModel:
         """A fresh model."""
         return FrequencyModel(problem, self.scale)
-
-
-class Model(Learned):
-    """The agent's model of the transitions; by default the true ones, with nothing to learn.
-
-    Your own model needs only what its agent uses: `reach` for bandit feedback, `counts` for
-    explicit exploration, and annotations of what it learns for saving.
-
-    Attributes:
-        delta: the probability that the model is wrong.
-        counts: the observed transitions; None if the transitions are known.
-    """
-
-    delta = 0.1
-    counts: Counts | None = None
-
-    def __init__(self, problem: Problem, transitions: Transitions | None = None) -> None:
-        self._problem, self._transitions = problem, transitions
-
-    @property
-    def arrived(self) -> int:
-        """The number of trajectories counted; 0 if the transitions are known."""
-        return 0 if self.counts is None else self.counts.arrived
-
-    def diagnostics(
-        self, policy: Floats | None = None, costs: Floats | None = None
-    ) -> dict[str, float]:
-        """The share of rows that were visited, and the value of a policy, if both are known."""
-        told = {} if self.counts is None else {"visited": float(np.mean(self.counts.visits > 0))}
-        if policy is not None and costs is not None:
-            told["cost"] = self.value(frozen(costs), frozen(policy))
-        return told
-
-    @property
-    def rows(self) -> Rows:
-        """The transitions, or an estimate of them, that values and probabilities follow from."""
-        assert self._transitions is not None
-        return self._transitions.rows
-
-    def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count trajectories; `begun` is the number of episodes begun so far."""
-
-    def as_of(self, arrived: int) -> Model:
-        """The model after the first `arrived` trajectories."""
-        return self
-
-    def keep_from(self, arrived: int) -> None:
-        """Drop what `as_of` needs for times earlier than this."""
-
-    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add Q (H, S, A) of a policy for costs (1 or H, S, A) to the total."""
-        planning.evaluate(self.rows, costs, policy, total)
-
-    def value(self, costs: Floats, policy: Floats) -> float:
-        """Expected cost of an episode of a policy."""
-        start = self._problem.start_probabilities
-        return float(planning.start_value(self.rows, costs, policy, start))
-
-    def reach(self, policy: Floats, states: Ints) -> Floats:
-        """The probability (H,) of states[h] at step h, or an upper bound on it."""
-        mass = planning.state_occupancy(self.rows, policy, self._problem.start_probabilities)
-        return mass[np.arange(len(mass)), states[: len(mass)]]
-
-    def cost_width(self, begun: int) -> float:
-        """The factor w of the width w / sqrt(n) of the mean of n observed costs."""
-        return math.sqrt(log_term_of_means(self._problem, None, begun, Model.delta) / 2.0)
-
-
-class FrequencyModel(Model):
-    """Observed frequencies, with costs reduced by a bonus; the newest ones for every episode.
-
-    free: whether an unvisited row costs nothing. If not, it counts as visited once and the episode
-    ends there, and the last step has no bonus.
-
-    Attributes:
-        probabilities: (T, S, A, W), 0 in a row without visits.
-        deviation: (T, S, A), scale / sqrt(max(n, 1)).
-    """
-
-    counts: Counts
-    probabilities: ByRow
-    deviation: Floats
-
-    def __init__(
-        self, problem: Problem, scale: float, *, free: bool = True, delta: float = 0.1
-    ) -> None:
-        super().__init__(problem)
-        self.delta, self._scale, self._free = delta, scale, free
-        self.counts = Counts(problem)
-        self.probabilities = np.zeros(self.counts.counts.shape)
-        self.deviation = np.full(self.counts.visits.shape, scale)
-
-    @property
-    def rows(self) -> Rows:
-        """The observed frequencies."""
-        return Rows(self.counts.successors, self.probabilities)
-
-    def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count the trajectories."""
-        for path in paths:
-            self.refresh(self.counts.add(path))
-
-    def refresh(self, rows: Ints) -> None:
-        """Compute some rows anew."""
-        slots = self.counts.width
-        if slots != self.probabilities.shape[3]:
-            self.probabilities = with_slots(self.probabilities, slots)
-        tally = self.counts.tally
-        counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
-
-    def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
-        """Add Q = costs - bonus + p V."""
-        optimism.with_bonus(
-            self.rows, self.counts.visits, self.deviation, self._free, costs, policy, total
-        )
-
-    def cost_width(self, begun: int) -> float:
-        """The scale of the bonus."""
-        return self._scale
 
 
 class ConfidenceModel(Model):

@@ -22,7 +22,7 @@ from belated.core.arrays import Floats, frozen
 from belated.core.tree import Entries, Learned, Rows
 from belated.tabular.kernels import weights
 from belated.tabular.parts.costs import CostsPart
-from belated.tabular.parts.transitions import Model
+from belated.tabular.counts import Model
 from belated.tabular.problem import Problem
 from belated.tabular.tuning import Parameters
 
