@@ -330,11 +330,13 @@ def _actions(overview: Overview, rows: list[ActionRow], sign: float, sums: Sums)
     chances = overview.probabilities.tolist() or [None] * len(rows)
     found = []
     for a, row in enumerate(rows):
-        low, high = sorted((sign * row.low, sign * row.high))
-        values = {"mean": sign * row.mean, "low": low, "high": high}
+        known = sign if row.reports else math.nan  # NaN is written as null
+        low, high = sorted((known * row.low, known * row.high))
         told = {
             **asdict(row),
-            **(values if row.reports else dict.fromkeys(values)),
+            "mean": known * row.mean,
+            "low": low,
+            "high": high,
             "probability": chances[a],
             "share": row.plays / played if played else None,
             "recent_share": sums["recent"].get(a, NOTHING)[0] / lately if lately else None,
@@ -382,10 +384,9 @@ def _holdout(sums: Sums, share: float) -> Table | None:
     _, _, everybody, _, decisions, reports, mean, v, vv, vvu, vvuu = sums["all"][0]
     if not (share or decisions):
         return None
+    mean = math.nan if mean is None else mean  # NaN is written as null
+    half = Z * math.sqrt(max(vvuu - 2.0 * mean * vvu + mean * mean * vv, 0.0)) / (v or 1.0)
     told = {"share": share, "decisions": decisions, "reports": reports, "all_mean": everybody}
-    if mean is None:
-        return {**told, "mean": None, "low": None, "high": None}
-    half = Z * math.sqrt(max(vvuu - 2.0 * mean * vvu + mean * mean * vv, 0.0)) / v
     return {**told, "mean": mean, "low": mean - half, "high": mean + half}
 
 
