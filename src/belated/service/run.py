@@ -188,11 +188,6 @@ DELAY = 20.0
 """Seconds that a purchase takes on average."""
 
 
-def chance(action: str, age: int) -> float:
-    """The probability that a customer buys."""
-    return {"plain": 0.08, "question": 0.25 if age < 45 else 0.05, "discount": 0.15}[action]
-
-
 def visit(url: str) -> None:
     """Visit the learner `mail` until the process ends; purchases come some seconds later."""
     rng = random.Random()
@@ -201,9 +196,10 @@ def visit(url: str) -> None:
         while True:
             age = rng.randint(18, 80)
             asked = {"age": age, "country": rng.choice(["dk", "se"])}
+            buys = {"plain": 0.08, "question": 0.25 if age < 45 else 0.05, "discount": 0.15}
             with contextlib.suppress(ServiceError):  # such as too many open decisions, for a while
                 made = mail.decide(features=asked)
-                if rng.random() < chance(made.name or "", age):
+                if rng.random() < buys[made.name or ""]:
                     at = time.monotonic() + rng.expovariate(1.0 / DELAY)
                     heapq.heappush(coming, (at, made.key, round(rng.uniform(5.0, 50.0), 2)))
                 while coming and coming[0][0] < time.monotonic():
