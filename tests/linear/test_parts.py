@@ -315,6 +315,41 @@ def test_predictions_are_made_without_the_outcome_that_they_predict():
             assert moved[k] == pytest.approx(weight[k] * y[k])
 
 
+def test_recent_decisions_move_the_weights_of_the_models_that_have_some():
+    """Each model's weighted least squares around the weights that it had; model 2 keeps them."""
+    M, width, n = 3, 2, 900
+    x, models, mass, _, y = sample(7, M - 1, width, n)
+    sums, log = scales(np.full(3, 2.0), M), taken(x, models, mass, y)
+    rng = np.random.default_rng(1)
+    whole = fit.Belief(rng.normal(size=(M, 3)), definite(rng, M, 3), 0.4, 30.0)
+    found = fit.recent(log, sums, whole)
+    weights = mass * np.exp((np.arange(n) - n + 1) / 400.0)
+    for i in range(M):
+        z, w = with_constant(x)[models == i], weights[models == i]
+        V = (z.T * w) @ z + np.diag(sums.jump)
+        left = y[models == i] - 0.4 - z @ whole.theta[i]
+        want = whole.theta[i] + np.linalg.solve(V, (z.T * w) @ left)
+        np.testing.assert_allclose(found.theta[i], want, rtol=1e-9)
+        np.testing.assert_allclose(np.tril(found.precision[i]), np.tril(V))
+    np.testing.assert_allclose(found.theta[2], whole.theta[2], rtol=1e-12)
+
+
+@pytest.mark.parametrize("true", [-0.5, 0.0, 0.4, 1.0, 1.6])
+def test_the_share_of_recent_decisions_is_that_of_least_squares(true):
+    """Between 0 and 1, with 8 squared residuals on the side of 0."""
+    n, rng = 3000, np.random.default_rng(2)
+    said = rng.normal(size=(n, 2))
+    mass = rng.random(n)
+    y = said[:, 0] + true * (said[:, 1] - said[:, 0]) + 0.1 * rng.normal(size=n)
+    log = taken(np.zeros((n, 0)), np.zeros(n, np.int32), mass, y)
+    w = np.exp((np.arange(n) - n + 1) / 1000.0) * mass
+    moved = said[:, 1] - said[:, 0]
+    for variance in (0.01, 40.0):
+        want = (w * moved * (y - said[:, 0])).sum() / ((w * moved**2).sum() + 8.0 * variance)
+        assert fit.drift(log, said, variance) == pytest.approx(np.clip(want, 0.0, 1.0), abs=1e-12)
+    assert fit.drift(log, np.tile(said[:, :1], 2), 0.01) == 0.0
+
+
 def x_form(x, precision):
     z = np.append(x, 1.0)
     return z @ np.linalg.inv(precision) @ z

@@ -29,6 +29,15 @@ is more probable than not, the log begins at its median start, with the prior T 
 and P^-1 = V_i^-1 + D^-1: what was known is still the best guess, and what the decisions since then
 do not say remains as it was. The constant of all models is then fixed where every model has its
 own: it would move them all.
+
+**Drift** (`recent`, `drift`). A second regression fades decisions of age t by e^(-t / 400), around
+the weights theta_i of the first, with the precision D. Both predict each decision before it
+reports, by the fit at that time: q_k and q_k + d_k. The weights in use move from the first to the
+second by the share that would have been best, with v_k = e^(-t / 1000):
+
+    share = sum v_k d_k (w_k r_k - w_k F_k q_k) / (sum v_k w_k F_k d_k^2 + 8 s^2), from 0 to 1
+
+A model without recent decisions keeps its weights.
 """
 
 import math
@@ -54,6 +63,12 @@ NEWEST = 24
 """The age of the newest possible change, in decisions."""
 EXPOSED = 0.4
 """The mean exposure of the decisions since a possible change from which it is tested."""
+RECENT = 400.0
+"""The age at which a decision has 1 / e of its weight in the recent regression, in decisions."""
+LASTING = 1000.0
+"""The same, in the share of that regression."""
+PLAIN = 8.0
+"""The weight of a share of 0, in squared residuals."""
 FIXED = 1e15
 """The weight of a constant that is not fitted."""
 TINY = 1e-300
@@ -386,6 +401,29 @@ def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
     V, D = fitted.precision, np.diag(jump)
     P = D - jump[:, None] * inverse(V + D) * jump
     return Belief(frozen(fitted.theta), frozen(P), fitted.constant, weight)
+
+
+def recent(log: Weighed, sums: Sums, whole: Belief) -> Belief:
+    """The regression of recent decisions around that of all, whose constant it keeps."""
+    gram, moment, weight = np.zeros_like(sums.gram), np.zeros_like(sums.moment), faded(log, RECENT)
+    mass, total, none = weight * log.mass, weight * log.total, np.zeros(len(weight))
+    accumulate(log.x, log.models, mass, total, none, gram, moment, gram)
+    precision = np.tile(np.diag(sums.jump), (len(gram), 1, 1))
+    return regress(gram, moment, Belief(whole.theta, precision, whole.constant, FIXED))[0]
+
+
+def faded(log: Weighed, age: float) -> Floats:
+    """The weights of decisions which fall to 1 / e at an age, in decisions."""
+    weights: Floats = np.exp(np.arange(1.0 - len(log.x), 1.0) / age)
+    return weights
+
+
+def drift(log: Weighed, said: Floats, variance: float) -> float:
+    """The share of the recent regression, by what both predicted (n, 2) before the reports."""
+    moved, left = said[:, 1] - said[:, 0], log.total - log.mass * said[:, 0]
+    weight = faded(log, LASTING) * moved
+    share = float(weight @ left) / (float(weight @ (log.mass * moved)) + PLAIN * variance)
+    return min(max(share, 0.0), 1.0)
 
 
 def starts(n: int) -> list[int]:

@@ -22,7 +22,7 @@ LARGEST_TOTAL = 1e40
 """The largest sum of the events of a decision."""
 CALLS = 100
 """The number of first calls whose times determine the unit of ages."""
-COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known"),)
+COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known", "said"),)
 Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
 Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
 """That of a reward."""
@@ -42,6 +42,7 @@ class Rows(Learned):
         until: when it was closed, so that its outcomes are not taken any more; infinite before.
         probability: of the chosen action; 0 if it was made elsewhere.
         known: the place of what was known of the probabilities; -1 if nothing was.
+        said: the predictions by all decisions and by recent ones at that time, before it reported.
         events: the values of open decisions with several events, or named ones, by key.
         reports: the number of decisions that have reported.
         late: the number of rewards of decisions that were closed before.
@@ -63,6 +64,7 @@ class Rows(Learned):
     until: Annotated[Floats, Entries("room", -LATEST, math.inf)]
     probability: Annotated[Floats, Entries("room", 0.0, 1.0)]
     known: Annotated[Indices, Entries("room", low=-1, high=checks.MOST)]
+    said: Annotated[Floats, Entries("room 2")]
     events: dict[int, dict[str, Value]]
     reports: Count
     late: Count
@@ -76,7 +78,7 @@ class Rows(Learned):
     def __init__(self, width: int, silence: float | None) -> None:
         self.silent, self.silence = silence is not None, silence or 0.0
         self.base = self.count = self.reserved = self.seen = self.reports = self.late = 0
-        self.x, self.events = np.zeros((0, width)), {}
+        self.x, self.said, self.events = np.zeros((0, width)), np.zeros((0, 2)), {}
         self.model, self.known = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.time, self.outcome, self.delay, self.until, self.probability = (
             np.zeros(0) for _ in range(5)

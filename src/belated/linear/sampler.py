@@ -88,6 +88,8 @@ class LinearSampler(Model, Deciding):
     _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
     _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
     _tested: Count  # decisions at the last test
+    _fitted: Count  # the first decision after the last fit
+    _views: Annotated[Floats, Entries("2 models p")]  # weights by all decisions, by recent ones
     _batch: bool  # whether a batch has come since the last fit
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
@@ -123,6 +125,7 @@ class LinearSampler(Model, Deciding):
         self._past = fit.Sums(self._models, d, d - problem.shared, rare=silence is not None)
         self._prior, self._changed, self._evidence, self._tested = None, -1, 0.0, 0
         self._batch = False
+        self._fitted, self._views = 0, np.zeros((2, self._models, self._past.p))
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
         self._terms, self._followed, self._sequences = [], [], np.zeros(0)
         # What the next look at the table need not sum up again; it is not saved.
@@ -330,10 +333,30 @@ class LinearSampler(Model, Deciding):
                 self._past.clear()
                 sums = self._sums(log)
                 fitted, _, variance = fit.regressed(sums, self._prior)
+        if self.changes:
+            fitted = self._drifted(log, sums, fitted, variance)
         self.known = self._summed_up(sums, fitted, variance)
         if self.close_at is not None and self._ledger.reports >= ENOUGH:
             ripe = (log.exposed >= self.close_at) & self._ledger.awaited(slice(len(log.x)))
             self._close(base + np.flatnonzero(ripe))
+
+    def _drifted(
+        self, log: fit.Weighed, sums: fit.Sums, whole: fit.Belief, variance: float
+    ) -> fit.Belief:
+        """The models with their share of the recent regression; see `fit`."""
+        base, said = self._ledger.base, self._ledger.said[: len(log.x)]
+        new = slice(max(self._fitted - base, 0), None)
+        if self.known is not None:
+            for place, theta in enumerate(self._views):
+                constant = self.known.constant
+                said[new, place] = fit.predictions(log.x[new], log.models[new], theta, constant)
+        first, self._fitted = max(self._changed - base, 0), self.begun
+        later = log.rows(slice(first, None))
+        late, share = fit.recent(later, sums, whole), fit.drift(later, said[first:], variance)
+        self._views = frozen(np.stack([whole.theta, late.theta]))
+        theta = whole.theta + share * (late.theta - whole.theta)
+        precision = whole.precision + share * (late.precision - whole.precision)
+        return whole._replace(theta=theta, precision=precision)
 
     @property
     def _counted(self) -> int:
@@ -388,7 +411,7 @@ class LinearSampler(Model, Deciding):
         self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
         self._policy_places, self._terms = {}, []
         self._prior = self._prior and self._prior.with_model()
-        self.known = None
+        self.known, self._views = None, made._views
         return self._models - 1
 
     def retire(self, action: int | str) -> None:
