@@ -299,6 +299,7 @@ def sessions(table):
 def in_turn(session, work):
     with session.db.transaction():
         session.catch_up()
+        session.expire()
         return work(session)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from belated.core.contract import Scale
 from belated.service.wire import End, Refusal, episode_of, parse
-from belated.tabular.records import Costs, StepCost, Trajectory
+from belated.tabular.records import Costs, StepCost, Trajectory, read
 
 episodes = st.integers(0, 2**40)
 unit = st.floats(0, 1)
@@ -27,8 +28,12 @@ records = st.one_of(
 )
 
 
+ANY = SimpleNamespace(states=10, horizon=2, read=read, check=lambda record, information: None)
+"""A problem for which all records are valid that could be."""
+
+
 def parsed(given, **terms):
-    return parse(given, episode_of(given, {}), **terms)
+    return parse(given, episode_of(given, {}), ANY, **terms)
 
 
 @given(records)

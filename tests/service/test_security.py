@@ -117,7 +117,7 @@ def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, 
     client, given = guarded
     live = client.app.learners["shop"]
     monkeypatch.setattr(live, "session", None)
-    monkeypatch.setattr(live, "_address", "http://other:1")
+    monkeypatch.setattr(live, "address", "http://other:1")
     path = path.format("shop")
     forged = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
 

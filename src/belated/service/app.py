@@ -195,7 +195,7 @@ async def retire_action(learner: Learner, action: Name) -> wire.Done:
 
 async def snapshot(learner: Learner) -> Any:
     """Write a snapshot soon, so that the next start is fast."""
-    learner.snapshot()
+    await learner.ask(lambda session: session.snapshot_soon())
     return {"asked": True}
 
 
@@ -229,7 +229,7 @@ async def healthz(seen: list[Learner]) -> Any:
 
 async def readyz(seen: list[Learner]) -> Any:
     """Whether every learner runs, here or on another server; `still`: those that do not learn."""
-    ready = all(one.ready or one.elsewhere for one in seen)
+    ready = all(one.ready or one.address is not None for one in seen)
     still = [one.name for one in seen if one.still]
     told = {"ready": ready, "still": still} if still else {"ready": ready}
     return as_json(told, 200 if ready else 503)

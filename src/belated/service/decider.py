@@ -18,14 +18,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from belated.core.contract import Decision
 from belated.linear.model import Model, choose
 from belated.service.config import LearnerConfig, Limits
-from belated.service.runner import AgentRunner, as_made
-from belated.service.session import Session
-from belated.service.tables import LOCK, StorageError, Tables
+from belated.service.runner import AgentRunner, as_made, restore
+from belated.service.session import KEPT, Session
+from belated.service.tables import LOCK, Tables
 from belated.service.wire import Asked, Done, Refusal
 
 BLOCK = 1000
@@ -36,8 +36,6 @@ MOST = 2000
 """The largest number of rows of a kind that are taken at once."""
 PUBLISHED = 1.0
 """Seconds between two models, and between two looks at what the other processes do."""
-KEPT = 2
-"""The number of models to keep."""
 NO_MODEL = "no model has been published yet; the process that learns does it within seconds"
 TAKE_BEGUN = (
     "WITH new AS MATERIALIZED (SELECT number FROM episodes WHERE learner = ? AND seq IS NULL "
@@ -84,8 +82,11 @@ def can_share(config: LearnerConfig) -> bool:
 
 def opened(db: Tables, config: LearnerConfig, limits: Limits) -> Session:
     """The session of a process."""
-    kind = Holder if db.shared and can_share(config) else Session
-    return (kind if db.taken is None else Decider)(db, config, limits)
+    if db.taken is None:
+        kind = Holder if db.shared and can_share(config) else Session
+        return kind(db, config, limits, restore(db, config))
+    agent: Any = PublishedAgent(as_made(db, config)[0])
+    return Decider(db, config, limits, AgentRunner(agent))
 
 
 class Holder(Session):
@@ -126,7 +127,7 @@ class Holder(Session):
         heard = len(db.all(TAKE_OUTCOMES, name, seq, name))
         if begun or heard:
             self.runner.repeat(db, name, seq)
-            self._next_request()
+            self.next_request()
             self._open += begun
             self._oldest = self._first_open()
             self.count("decided", begun)
@@ -217,13 +218,8 @@ class PublishedAgent:
 class Decider(Session):
     """A session that decides and writes, for a learner that another process has."""
 
+    learns = False
     _lock = Holder._lock
-
-    def _restored(self) -> AgentRunner:
-        found = as_made(self.db, self.config)
-        if found is None:
-            raise self.db.taken or StorageError("the learner is being made")
-        return AgentRunner(cast(Any, PublishedAgent(found[0])))
 
     def _prepare(self) -> None:
         self.address = None if self.db.taken is None else self.db.taken.address
@@ -282,12 +278,6 @@ class Decider(Session):
     def snapshot(self) -> None:
         """Nothing: the process that learns stores the agent."""
         self.runner.since = 0
-
-    def _expire(self) -> None:
-        """The process that learns closes episodes."""
-
-    def _next_request(self) -> None:
-        self._seq = None
 
     def _free(self, count: int) -> range:
         if len(self.runner.agent.numbers) < count:

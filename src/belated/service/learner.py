@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
-from belated.service.decider import MOST, Decider, can_share, opened
+from belated.service.decider import MOST, can_share, opened
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables
@@ -49,13 +49,15 @@ Result = TypeVar("Result")
 
 Job = tuple[Callable[[Session], Any], asyncio.Future[Any]]
 """A request: what to do with the session, and where the result goes."""
+Results = list[tuple[asyncio.Future[Any], Any]]
+"""Where results go, and what they are."""
 
 
 def rehearse(agent: Agent) -> None:
     """Play two episodes with a temporary agent, so that its kernels are compiled."""
     for _ in range(2):
         made: Any = agent.begin_episode() if agent.problem.states is not None else None
-        made = made or AgentRunner(agent).decide(agent.problem.example_observation(), None, 0.0)
+        made = made or AgentRunner(agent).decide(agent.problem.example_observation(), now=0.0)
         for outcome in (False, True):
             record = agent.problem.example(made.number, agent.information, outcome=outcome)
             agent.observe([record] if record is not None and (outcome or agent.uses_paths) else [])
@@ -74,6 +76,7 @@ class Learner:
 
     Attributes:
         session: its session, which belongs to the thread; None if it does not run here.
+        address: of the process that runs it instead.
         why: why it is not open, for the log.
     """
 
@@ -83,10 +86,10 @@ class Learner:
         self.limits = limits
         self.session: Session | None = None
         self._open = open
-        self._address: str | None = None
+        self.address: str | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._due = self._opened = self._rehearsed = self._behind = False
+        self._opened = self._rehearsed = self._behind = False
         self._patience = 0.0
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
@@ -94,11 +97,6 @@ class Learner:
     def ready(self) -> bool:
         """Whether requests are accepted here."""
         return self.session is not None
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether another process runs the learner."""
-        return self._address is not None
 
     @property
     def still(self) -> bool:
@@ -126,9 +124,9 @@ class Learner:
         decides: whether a session that only decides and writes will do.
         """
         session = self.session
-        if session is None or (isinstance(session, Decider) and not decides):
+        if session is None or not (session.learns or decides):
             why = f"learner {self.name}: {self._told}"
-            address = self._address if session is None else session.address
+            address = self.address if session is None else session.address
             raise Refusal(why, None, None, 503, RETRY, address)
         return session
 
@@ -153,12 +151,6 @@ class Learner:
         self._jobs.put((work, future))
         return await future
 
-    def snapshot(self) -> None:
-        """Store a snapshot soon; raises `Refusal` while the learner does not run here."""
-        self.opened()
-        self._due = True
-        self._jobs.put(None)
-
     # The thread.
 
     def _run(self) -> None:
@@ -182,12 +174,12 @@ class Learner:
     def _note_opened(self, session: Session) -> None:
         """Write to the log how the learner runs; clients hear the rest of it after it has ended."""
         self.why, self._told = "", SEE_LOG
-        if isinstance(session, Decider):
+        if not session.learns:
             self._told = str(session.db.taken)
             logger.info("learner %s: decides here; another process learns", self.name)
             return
         logger.info("learner %s: open at request %d", self.name, session.runner.seq)
-        self._opened, self._address = True, None
+        self._opened, self.address = True, None
 
     def _note_failure(self, what: str, error: Exception) -> None:
         """Write to the log, once, why the learner does not run."""
@@ -197,20 +189,16 @@ class Learner:
         if why != self.why:
             level, word = (logging.INFO, "waits") if taken else (logging.ERROR, what)
             logger.log(level, "learner %s %s: %s", self.name, word, why, exc_info=not expected)
-        self._address = error.address if isinstance(error, StorageError) else None
+        self.address = error.address if isinstance(error, StorageError) else None
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
 
     def _serve(self, session: Session) -> None:
         while not session.tend():
             jobs = self._taken(session)
-            if jobs:
-                self._handle(session, jobs)
-            elif self._stopping.is_set():
+            if not jobs and self._stopping.is_set():
                 break
-            elif not session.runner.waiting:
-                with session.db.transaction():  # which also sees whether the tables are still ours
-                    self._behind = session.catch_up() >= MOST
-                    session.expire()
+            if jobs or not session.runner.waiting:
+                self._handle(session, jobs)
             self._learn(session, until_asked=not jobs)
             self._keep(session)
         session.runner.learn_all()
@@ -225,9 +213,8 @@ class Learner:
         """
         jobs = []
         with contextlib.suppress(queue.Empty):
-            busy = session.runner.waiting or self._stopping.is_set() or self._due
-            idle = not (busy or self._behind)
-            jobs.append(self._jobs.get(timeout=RETRY if idle else 0.0))
+            busy = session.runner.waiting or self._stopping.is_set() or self._behind
+            jobs.append(self._jobs.get(timeout=0.0 if busy else RETRY))
             if self._patience:
                 self._stopping.wait(self._patience)
             while len(jobs) < GROUP:
@@ -235,19 +222,24 @@ class Learner:
         return [job for job in jobs if job is not None]
 
     def _handle(self, session: Session, jobs: list[Job]) -> None:
-        """Handle requests in one transaction, and answer them when it is on disk."""
-        done: list[tuple[asyncio.Future[Any], Any]] = []
+        """Handle requests in one transaction, and answer them when it is on disk.
+
+        Without requests too: then it also finds out whether the tables are still ours.
+        """
+        done: Results = []
         began = time.monotonic()
         try:
             with session.db.transaction():
-                session.catch_up()
+                self._behind = session.catch_up() >= MOST
+                session.expire()
                 for work, future in jobs:
+                    session.next_request()
                     try:
                         done.append((future, work(session)))
                     except Refusal as error:
                         done.append((future, error))
         except Exception as error:
-            if getattr(error, "busy", False) and isinstance(session, Decider):
+            if getattr(error, "busy", False) and not session.learns:
                 self._try_again(session, jobs)
                 return
             failed = StorageError(str(error))
@@ -257,7 +249,7 @@ class Learner:
         self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
         self._settle(done)
 
-    def _try_again(self, session: Decider, jobs: list[Job]) -> None:
+    def _try_again(self, session: Session, jobs: list[Job]) -> None:
         """Handle requests one by one if another process has locked something; a single one later.
 
         Nothing has been written, and a session that does not learn has nothing in memory.
@@ -269,7 +261,7 @@ class Learner:
             else:
                 self._handle(session, [job])
 
-    def _settle(self, done: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    def _settle(self, done: Results) -> None:
         """Give the results of requests, or why there are none, to the event loop."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
             self._loop.call_soon_threadsafe(_settle, done)
@@ -292,14 +284,12 @@ class Learner:
 
     def _keep(self, session: Session) -> None:
         """Store a snapshot if one is due and the agent has learned everything, or long ago."""
-        limit = self.limits.snapshot
-        self._due = self._due or session.runner.since >= limit
-        if self._due and (not session.runner.waiting or session.runner.since >= 2 * limit):
-            self._due = False
+        runner, limit = session.runner, self.limits.snapshot
+        if runner.since >= limit * (2 if runner.waiting else 1):
             session.snapshot()
 
 
-def _settle(done: list[tuple[asyncio.Future[Any], Any]]) -> None:
+def _settle(done: Results) -> None:
     for future, result in done:
         if future.done():
             continue

@@ -10,9 +10,9 @@ start takes the newest whole snapshot, then the rows after it.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import logging
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -33,16 +33,13 @@ WAY_OUT = (
     "put it back, or give the changed learner another name; it can begin with what this one has "
     "learned (belated extract writes a file for start)"
 )
-NEWEST = " UNION ALL ".join(
-    f"SELECT max({number}), max({at}) FROM {table} WHERE learner = ?"
-    for table, number, at in (
-        ("episodes", "seq", "began"),
-        ("episodes", "ended", "closed"),
-        ("outcomes", "seq", "at"),
-        ("changes", "seq", "at"),
-        ("snapshots", "seq", "at"),
-    )
-)
+NEWEST = """
+SELECT max(seq), max(began) FROM episodes WHERE learner = ?
+UNION ALL SELECT max(ended), max(closed) FROM episodes WHERE learner = ?
+UNION ALL SELECT max(seq), max(at) FROM outcomes WHERE learner = ?
+UNION ALL SELECT max(seq), max(at) FROM changes WHERE learner = ?
+UNION ALL SELECT max(seq), max(at) FROM snapshots WHERE learner = ?
+"""
 """The last request and the latest time of each table."""
 logger = logging.getLogger("belated.service")
 CHUNK = 64
@@ -92,6 +89,8 @@ class AgentRunner:
         snapshot: the request after which the newest snapshot was made, 0 if there is none.
         since: the number of rows after it.
         differing: the number of decisions that came out otherwise when rows were read again.
+        dated: whether the agent gets the times at which records arrived.
+        decide: begins an episode of one step and decides in it; the method of agents.
     """
 
     def __init__(self, agent: Agent, version: int = 0, seq: int = 0) -> None:
@@ -100,11 +99,10 @@ class AgentRunner:
         self.seq = self.snapshot = seq
         self.since = self.differing = 0
         self._calls: deque[partial[None]] = deque()
-        self._decide: Callable[..., Decision] = getattr(agent, "decide", None) or partial(
+        self.decide: Callable[..., Decision] = getattr(agent, "decide", None) or partial(
             Deciding.decide, agent
         )
-        self._takes_time = "now" in inspect.signature(agent.observe).parameters
-        self._dated = bool(getattr(agent, "reads_delays", False))
+        self.dated = bool(getattr(agent, "reads_delays", False))
 
     @property
     def waiting(self) -> int:
@@ -117,10 +115,6 @@ class AgentRunner:
         """Begin the next episode, with its policy."""
         episode = self.agent.begin_episode()
         return episode.number, frozen(np.ascontiguousarray(episode.played, dtype=np.float64))
-
-    def decide(self, observation: Any, among: Any, now: float) -> Decision:
-        """Begin an episode of one step and decide in it."""
-        return self._decide(observation, among=among, now=now)
 
     def call(self, what: str, given: Mapping[str, Any]) -> Any:
         """Call a method of the agent now; `ValueError`, and no change, if that is impossible."""
@@ -142,10 +136,10 @@ class AgentRunner:
             made = problem.read(json.loads(row.body))
         elif isinstance(problem, Choice):
             event = None if row.fact == EVENT else row.fact[1:]
-            made = Reward(row.number, row.value or 0.0, event, row.at if self._dated else None)
+            made = Reward(row.number, row.value or 0.0, event, row.at if self.dated else None)
         else:
             return None
-        return made.dated(row.at) if self._dated and row.status != DEFAULT else made
+        return made.dated(row.at) if self.dated and row.status != DEFAULT else made
 
     # What the agent does when nobody waits for it.
 
@@ -162,7 +156,7 @@ class AgentRunner:
         """Let the agent learn from the records of episodes that it still has."""
         kept = [record for record in records if self.agent.is_open(record.episode)]
         came = [record.at for record in kept if record.at is not None]
-        now = {"now": max(came)} if came and self._takes_time else {}
+        now = {"now": max(came)} if came else {}
         self.agent.observe(kept, **now)
 
     def learn_all(self) -> None:
@@ -189,7 +183,8 @@ class AgentRunner:
 
     def take(self, rows: Rows) -> None:
         """Do what a request did to the agent, from its rows, which are now written or read."""
-        self.since += sum(len(rows[kind]) for kind in ("begun", "outcomes", "changes"))
+        outcomes = rows["outcomes"]
+        self.since += len(rows["begun"]) + len(outcomes) + len(rows["changes"])
         for number, version, at, policy, model, *decision in rows["begun"]:
             if model is None:
                 self.learn_up_to(version)
@@ -202,7 +197,6 @@ class AgentRunner:
         for what, body, version in rows["changes"]:
             self.learn_up_to(version)
             self.call(what, json.loads(body))
-        outcomes = [OutcomeRow(*row) for row in rows["outcomes"]]
         defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
         for (number,) in rows["closed"]:
             if number in defaults:
@@ -220,7 +214,7 @@ class AgentRunner:
             self.differing += digest(made) != policy
         else:
             observation, allowed, action, probability, _ = decision
-            drawn = self.decide(json.loads(observation), json.loads(allowed), at)
+            drawn = self.decide(json.loads(observation), among=json.loads(allowed), now=at)
             found = drawn.number
             self.differing += (drawn.action, drawn.probability) != (action, probability)
         if found != number:
@@ -255,14 +249,14 @@ def requests(db: Any, learner: str, after: int, last: int) -> Iterator[tuple[int
         found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
         for kind, statement in STATEMENTS.items():
             for seq, *row in db.all(statement, learner, low, min(low + WINDOW, last)):
-                found[seq][kind].append(tuple(row))
+                found[seq][kind].append(OutcomeRow(*row) if kind == "outcomes" else row)
         yield from sorted(found.items())
 
 
 def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> AgentRunner:
     """The learner after its last row. snapshots: whether to start from the newest one."""
     learner = config.name
-    first, shortened = as_made(db, config) or (config.fresh(), 0)
+    first, shortened = as_made(db, config)
     runner = _newest(db, learner) if snapshots else None
     if runner is None:
         if shortened:
@@ -277,31 +271,35 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
     return runner
 
 
-def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int] | None:
+def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int]:
     """The agent with which a learner was made, and the last request whose rows were deleted.
 
-    None if the learner was not made yet. Raises `StorageError` if it was made with other terms: the
-    rows are not valid for others. Terms that the row does not have may differ.
+    A learner that was not made is made now. Raises `StorageError` if it was made with other terms:
+    the rows are not valid for others. Terms that the row does not have may differ.
     """
-    for terms, shortened, content in db.all(
+    fresh = config.fresh()
+    now = config.terms(fresh)
+    db.all(
+        "INSERT INTO learners VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING",
+        config.name, json.dumps(now), time.time(), saving.to_bytes(fresh), fresh.begun,
+    )  # fmt: skip
+    ((terms, shortened, content),) = db.all(
         "SELECT terms, shortened, agent FROM learners WHERE learner = ?", config.name
-    ):
-        fresh = config.fresh()
-        first: Agent = saving.from_bytes(bytes(content), "a new learner")
-        free: tuple[str, ...] = ()
-        if _may_change(fresh):
-            free = ("actions", *SETTINGS)
-            _check_actions(first.problem, fresh.problem.actions_listed)
-        now = _by_place(config.terms(fresh))
-        for place, before in _by_place(json.loads(terms)).items():
-            if before != now.get(place) and place.rpartition(".")[2] not in free:
-                raise StorageError(
-                    f"{place.partition('.')[0]} must stay as it was when the learner was made: "
-                    f"{place} was {checks.show(before)}, got {checks.show(now.get(place))}; "
-                    f"{WAY_OUT}"
-                )
-        return first, shortened
-    return None
+    )
+    first: Agent = saving.from_bytes(bytes(content), "a new learner")
+    free: tuple[str, ...] = ()
+    if _may_change(fresh):
+        free = ("actions", *SETTINGS)
+        _check_actions(first.problem, fresh.problem.actions_listed)
+    given = _by_place(now)
+    for place, before in _by_place(json.loads(terms)).items():
+        if before != given.get(place) and place.rpartition(".")[2] not in free:
+            raise StorageError(
+                f"{place.partition('.')[0]} must stay as it was when the learner was made: "
+                f"{place} was {checks.show(before)}, got {checks.show(given.get(place))}; "
+                f"{WAY_OUT}"
+            )
+    return first, shortened
 
 
 def newest(db: Tables, learner: str) -> tuple[int, float]:
@@ -338,19 +336,15 @@ def wanted(agent: Any, given: Any) -> list[tuple[str, dict[str, Any]]]:
     """
     if not _may_change(given):
         return []
-    before, listed = agent.problem.actions_listed, given.problem.actions_listed
-    if isinstance(before, list) and isinstance(listed, list):
-        listed = [*listed, *before[len(listed) :]]
-    elif isinstance(before, int) and isinstance(listed, int):
-        listed = max(before, listed)
+    before, listed = (
+        list(one.problem.names or [None] * (one.problem.actions or 0)) for one in (agent, given)
+    )
+    listed += before[len(listed) :]
     change = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
-    added: list[str | None] = []
-    if listed != before:
+    if listed != before and given.problem.names:
         _check_actions(agent.problem, listed)
-        names = listed if isinstance(listed, list) else [None] * listed
-        added = names[agent.problem.actions :]
-        change |= {"names": listed} if isinstance(listed, list) else {}
-    calls = [("add_action", {"name": name}) for name in added]
+        change["names"] = listed
+    calls = [("add_action", {"name": name}) for name in listed[len(before) :]]
     return [*calls, *([("change", change)] if change else [])]
 
 

@@ -2,8 +2,9 @@
 
 A session belongs to one thread, so requests have one order, in which they are numbered (`seq`).
 Every method checks a request before it writes the first row. What is open, known or repeated is a
-question to the tables; the session itself keeps only counters. Deadlines are a function of the
-times of requests: a request first closes the episodes whose deadline has passed at its time.
+question to the tables; the session itself keeps only counters. The requests of a transaction have
+one time. Deadlines are a function of these times: a transaction first closes the episodes whose
+deadline has passed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,18 +34,13 @@ from belated.service.runner import (
     OutcomeRow,
     digest,
     newest,
-    restore,
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, End, Outcome, Refusal, episode_of, parse, seconds
+from belated.service.wire import Asked, Done, Outcome, Refusal, episode_of, parse, seconds
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
-FIXED = (
-    "the actions of this learner are fixed: its tables have one place per action from the "
-    "beginning on; linear_sampler, with a model per action, can add and retire them"
-)
 OVERDUE = "its deadline has passed, and the agent still uses it"
 TOO_LATE = "the episode is closed, and this value did not come before"
 WAITED = "it happened after the deadline, or does not say when, and the default is learned"
@@ -53,8 +49,10 @@ X = re.compile(r"^x\b")
 """The library's name of an observation at the beginning of an error message."""
 MINUTES = 60
 """The number of minutes for which arrivals are counted."""
+Facts = dict[Any, Any]
+"""What is known of an episode, by the keys of records."""
 KEPT = 2
-"""The number of snapshots to keep."""
+"""The number of snapshots to keep, and of published models."""
 SLICE = 500
 """The largest number of episodes that are closed at once."""
 INSERT = {
@@ -105,7 +103,7 @@ class EpisodeState:
 
     Attributes:
         exists: whether the tables have such an episode.
-        ended, why: the number of the current request and its reason, if it closes the episode.
+        why: the reason of the current request, if it closes the episode.
         facts: the rows of its outcomes by their facts.
         decided: state and action by step.
     """
@@ -115,19 +113,17 @@ class EpisodeState:
     began: float = 0.0
     policy: str | None = None
     closed: float | None = 0.0
-    ended: int | None = None
     why: str | None = None
     facts: dict[str, OutcomeRow] = field(default_factory=dict)
     decided: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
-    def known(self, *, used: bool) -> dict[Any, Any]:
-        """The known facts by the keys of records. used: only reported ones that the agent gets."""
-        reported = {
+    def known(self, *, used: bool) -> Facts:
+        """The reported facts by the keys of records. used: only those that the agent gets."""
+        return {
             row.key: row.value if row.text is None else row.text
             for row in self.facts.values()
             if row.fact != WHOLE and not (used and row.status == "late")
         }
-        return _decisions(self.decided.items()) | reported
 
 
 class Session:
@@ -137,50 +133,47 @@ class Session:
         db: its tables.
         config: the learner.
         limits: the limits of the server.
+        runner: its agent, as the tables say.
 
     Attributes:
+        learns: whether the agent learns here, so that requests are numbered and episodes close.
         now: the time of the current request.
         address: of the process that learns, if it is another one that can be reached.
         still: the number of seconds for which rows have waited for the process that learns.
     """
 
+    learns = True
     address: str | None = None
     still = 0.0
     _order, _lock = "number", ""
 
-    def __init__(self, db: Tables, config: LearnerConfig, limits: Limits) -> None:
-        self.name, self.db, self.config = config.name, db, config
-        self.runner = self._restored()
+    def __init__(
+        self, db: Tables, config: LearnerConfig, limits: Limits, runner: AgentRunner
+    ) -> None:
+        self.name, self.db, self.config, self.runner = config.name, db, config, runner
         self.now = newest(db, self.name)[1]
         self.clock = steady_clock(self.now)
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[Counter[str]] = deque(maxlen=MINUTES)
-        self._seq: Any = self.runner.seq + 1
-        self._rows: list[OutcomeRow] = []  # of the current request, before they are written
+        self._seq: Any = None  # the number of the current request
+        self._rows: list[OutcomeRow] = []  # its outcomes, before they are written
         self._changed: dict[int, EpisodeState] = {}  # their episodes, and those that it closes
         self.limits = limits
+        self._timed, self._deadline, self._limit = config.timed, config.deadline, config.limit
         self._rng = np.random.default_rng()
         with db.transaction():
             self._prepare()
 
-    def _restored(self) -> AgentRunner:
-        """The agent, from the tables."""
-        return restore(self.db, self.config)
-
     def _prepare(self) -> None:
-        """Write what a new or changed learner needs, and count what is open."""
-        db, name, given = self.db, self.name, self.config.fresh()
-        if not db.all("SELECT 1 FROM learners WHERE learner = ?", name):
-            terms, content = _dumped(self.config.terms(given)), saving.to_bytes(given)
-            told = (name, terms, self.clock(), content, given.begun)
-            db.all("INSERT INTO learners VALUES (?, ?, ?, ?, 0, ?)", *told)
+        """Count what is open, and make the agent the configured one."""
+        db, name = self.db, self.name
         self._open: float = db.all(
             "SELECT count(*) FROM episodes "
             "WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL",
             name,
         )[0][0]
         self._oldest = self._first_open()
-        for what, body in wanted(self.runner.agent, given):
+        for what, body in wanted(self.runner.agent, self.config.fresh()):
             self.now = max(self.now, self.clock())
             self.call(what, **body)
 
@@ -203,6 +196,9 @@ class Session:
         while self.catch_up(every=True):
             pass
 
+    def rolled_back(self) -> None:
+        """Forget what was only in a transaction that has failed."""
+
     def tend(self) -> bool:
         """Do between two transactions what is due; returns whether to open the learner again."""
         return False
@@ -210,21 +206,22 @@ class Session:
     # Requests: their time, their number, and what they write.
 
     def expire(self) -> None:
-        """Begin a request: read the clock, and close the episodes past deadline and grace."""
-        self.now, self._rows, self._changed = max(self.now, self.clock()), [], {}
-        self._next_request()
+        """Read the clock for all requests of a transaction, and close what is past its deadline."""
+        self.now = max(self.now, self.clock())
+        self.next_request()
         self._expire()
 
-    def _next_request(self) -> None:
+    def next_request(self) -> None:
         """Give the rows that follow the next number; it counts once there is such a row."""
-        self._seq = self.runner.seq + 1
+        self._seq = self.runner.seq + 1 if self.learns else None
+        self._rows, self._changed = [], {}
 
     def call(self, what: str, **given: Any) -> Any:
         """Call a method of the agent, as a request of its own."""
-        self._next_request()
+        self.next_request()
         version, made = self.runner.version, self.runner.call(what, given)
         self._insert("changes", (self._seq, what, _dumped(given), version, self.now))
-        self._next_request()
+        self.next_request()
         return made
 
     def _insert(self, table: str, *rows: Sequence[Any]) -> int:
@@ -252,7 +249,7 @@ class Session:
 
     def is_past(self, limit: float | None, number: int, began: float, now: float) -> bool:
         """Whether an episode has waited longer than a limit."""
-        waited = now - began if self.config.timed else self.runner.agent.begun - 1 - number
+        waited = now - began if self._timed else self.runner.agent.begun - 1 - number
         return limit is not None and waited > limit
 
     def _first_open(self) -> tuple[int, float] | None:
@@ -265,15 +262,16 @@ class Session:
 
     def _expire(self) -> None:
         """Close the episodes past deadline and grace."""
-        config = self.config
-        past = "? - began > ?" if config.timed else "? - number > ?"
-        while self._oldest is not None and self.is_past(config.limit, *self._oldest, self.now):
+        past = "? - began > ?" if self._timed else "? - number > ?"
+        while self.learns and self._oldest and self.is_past(self._limit, *self._oldest, self.now):
             found = self.db.all(
                 "SELECT number FROM episodes WHERE learner = ? AND closed IS NULL "
                 f"AND {past} ORDER BY {self._order} LIMIT {SLICE}",
-                self.name, self.now if config.timed else self.runner.agent.begun - 1, config.limit,
+                self.name, self.now if self._timed else self.runner.agent.begun - 1, self._limit,
             )  # fmt: skip
-            for state in self._locked([number for (number,) in found]).values():
+            states = self._states(number for (number,) in found)
+            self.catch_up_all()
+            for state in states.values():
                 self._expire_one(state)
             self._write()
             self._oldest = self._first_open()
@@ -293,24 +291,28 @@ class Session:
         self._close(state, why)
 
     def _close(self, state: EpisodeState, why: str) -> None:
-        state.closed, state.ended, state.why = self.now, self._seq, why
+        state.closed, state.why = self.now, why
         self._changed[state.number] = state
         self._open -= 1
 
     def _note_new(
         self,
         state: EpisodeState,
-        facts: Mapping[Any, Any],
+        facts: Facts,
         happened: float,
         status: str,
         body: Any,
-    ) -> None:
-        """Note the facts that are not known; body: the record that the agent gets with the last."""
+    ) -> Facts:
+        """Note the facts that are not known; returns all.
+
+        body: the record that the agent gets with the last one.
+        """
         before = state.known(used=status != "late")
         new = [key for key in facts if key not in before]
         for key in new:
             told = body if key == new[-1] else None
             self._note(state, key, facts[key], happened, status, told)
+        return before | facts
 
     def _note(
         self, state: EpisodeState, key: Any, value: Any, happened: float, status: str, body: Any
@@ -331,14 +333,11 @@ class Session:
         total = sum(record.facts().values()) if bandit else None
         self._note(state, WHOLE, total, happened, status, record)
 
-    def _locked(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
-        """What the tables say of these episodes, which may be closed."""
-        found = self._states(numbers)
-        self.catch_up_all()
-        return found
-
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
-        """What the tables say of these episodes."""
+        """What the tables say of these episodes, with their rows locked.
+
+        Before one is closed, `catch_up_all` takes what others have written of it until then.
+        """
         asked = sorted(set(numbers))
         rows = self._select(
             "SELECT number, 1, began, policy, closed FROM episodes "
@@ -371,8 +370,11 @@ class Session:
             "SELECT number, policy FROM episodes WHERE learner = ? AND key = ?", self.name, key
         ):
             if policy is None:
-                why = f"key {key!r} is that of a decision, which began and decided at once"
-                raise Refusal(why, "key", "conflict")
+                raise Refusal(
+                    f"key {key!r} is that of a decision, which began and decided at once",
+                    "key",
+                    "conflict",
+                )
             return Done(number, created=False)
         self._make_room(1)
         version, (number, policy) = self.runner.version, self.runner.begin()
@@ -390,11 +392,14 @@ class Session:
         self._expire()
 
     def _make_room(self, more: int) -> None:
-        """Begin a request that begins episodes; raises `Refusal` if too many are open."""
-        self.expire()
+        """Raise `Refusal` if too many episodes would be open."""
         if self._open + more > self.limits.open:
-            why = f"{self.limits.open} episodes are open; close some, or set a deadline"
-            raise Refusal(why, outcome=None, status=429, retry=10)
+            raise Refusal(
+                f"{self.limits.open} episodes are open; close some, or set a deadline",
+                outcome=None,
+                status=429,
+                retry=10,
+            )
 
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """Decide in new episodes of one step: all of them, or none.
@@ -402,8 +407,11 @@ class Session:
         A known key returns its decision again, if it asks the same.
         """
         if self.problem.horizon != 1:
-            why = "a decision in one request needs a learner of one step, got "
-            raise Refusal(f"{why}{self.problem.horizon}", "episode")
+            raise Refusal(
+                "a decision in one request needs a learner of one step, "
+                f"got {self.problem.horizon}",
+                "episode",
+            )
         keys = [one.key for one in asked if one.key is not None]
         if len(set(keys)) < len(keys):
             raise Refusal("keys of a batch must differ", "key")
@@ -441,8 +449,10 @@ class Session:
         self._make_room(len(asked))
         agent, numbers = self.runner.agent, self._free(len(asked))
         model, share = getattr(agent, "published", None), getattr(agent, "holdout", 0.0)
-        told = (self._seq, self.runner.version, self.now, None, model)
-        rows = [(number, one.key, *told) for number, one in zip(numbers, asked, strict=True)]
+        rows = [
+            (number, one.key, self._seq, self.runner.version, self.now, None, model)
+            for number, one in zip(numbers, asked, strict=True)
+        ]
         if self._insert("episodes", *rows) < len(rows):
             self.db.all(
                 "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
@@ -451,13 +461,14 @@ class Session:
             return None
         decisions = []
         for one, observation in zip(asked, seen, strict=True):
-            made = self.runner.decide(observation, one.among, self.now)
+            made = self.runner.decide(observation, among=one.among, now=self.now)
             chance = float(made.probability)
             holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
             known = None if model is None else _dumped(agent.foreseen(one.among, made))
-            texts = (_dumped(one.observation), _dumped(one.among))
-            row = (made.number, 0, *texts, int(made.action), chance, holdout, self.now, known)
-            decisions.append(row)
+            x, among = _dumped(one.observation), _dumped(one.among)
+            decisions.append(
+                (made.number, 0, x, among, int(made.action), chance, holdout, self.now, known)
+            )
         self._insert("decisions", *decisions)
         self._begun(numbers[0], len(asked))
         self.count("decided", len(asked))
@@ -490,12 +501,27 @@ class Session:
             raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
         before, action = found.decided.get(step, (state, None))
         if before != state:
-            why = f"step {step} of episode {episode} was decided in state {before}, got {state}"
-            raise Refusal(why, "state", "conflict")
+            raise Refusal(
+                f"step {step} of episode {episode} was decided in state {before}, got {state}",
+                "state",
+                "conflict",
+            )
         if action is None:
             action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
-            told = (_dumped(state), "null", action, float(row[action]), 0.0, self.now, None)
-            self._insert("decisions", (episode, step, *told))
+            self._insert(
+                "decisions",
+                (
+                    episode,
+                    step,
+                    _dumped(state),
+                    "null",
+                    action,
+                    float(row[action]),
+                    0.0,
+                    self.now,
+                    None,
+                ),
+            )
             found.decided[step] = (state, action)
             self._finish(found, self.now, "taken")
             self._write()
@@ -517,7 +543,6 @@ class Session:
             raise Refusal(f"step must be below {H}, got {step}", "step")
         if state is not None and (state >= S or step is None):
             raise Refusal(f"state must be below {S} and come with a step, got {state}", "state")
-        self.expire()
         found = self._begun_before(episode)
         if found.closed is not None or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
@@ -530,7 +555,8 @@ class Session:
         return found, np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
-        state = self._locked([episode])[episode]
+        state = self._states([episode])[episode]
+        self.catch_up_all()
         if not state.exists and episode >= self.runner.agent.begun:
             raise Refusal(f"episode {episode} has not begun", outcome="unknown")
         return state
@@ -539,8 +565,7 @@ class Session:
 
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
-        self.expire()
-        read = self._read(given)
+        read = list(self._read(given))
         states = self._states(one.episode for one, _ in read if not isinstance(one, Outcome))
         outcomes = [
             one if isinstance(one, Outcome) else self._take(one, states[one.episode], happened)
@@ -550,12 +575,12 @@ class Session:
             self.count(outcome.outcome)
             self.counts["late_used"] += outcome.used is True
         self._write()
-        if not given and getattr(self.runner.agent, "reads_delays", False):
+        if not given and self.runner.dated:
             self.runner.learn_all()
             self.call("observe", records=[], now=self.now)
         return outcomes
 
-    def _read(self, given: Sequence[Any]) -> list[tuple[Any, float]]:
+    def _read(self, given: Sequence[Any]) -> Iterator[tuple[Any, float]]:
         """The records and when they happened, or the outcomes of those that cannot be read."""
         named = (one["key"] for one in given if isinstance(one, Mapping) and "key" in one)
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
@@ -563,17 +588,15 @@ class Session:
             self._select("SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys)
         )
         terms = (self.problem, self.config.scale, self.config.information)
-        records: list[tuple[Any, float]] = []
         for one in given:
             number: Any = msgspec.UNSET
             try:
                 number = episode_of(one, found)
                 record = parse(one, number, *terms)
-                records.append((record, seconds(one["time"]) if "time" in one else self.now))
+                yield record, seconds(one["time"]) if "time" in one else self.now
             except Refusal as error:
                 field = {"part" if error.outcome == "unknown" else "field": error.field}
-                records.append((Outcome.of(error.outcome, number, why=str(error), **field), 0.0))
-        return records
+                yield Outcome.of(error.outcome, number, why=str(error), **field), 0.0
 
     def _take(self, record: Any, state: EpisodeState, happened: float) -> Outcome:
         """The outcome of a record, whose facts are noted; those of earlier ones are known."""
@@ -592,16 +615,20 @@ class Session:
 
     def _judged(self, record: Any, state: EpisodeState, happened: float) -> tuple[str, str, str]:
         """What becomes of a record: the kind of its outcome, why, and the status of its rows."""
-        config, number = self.config, state.number
+        number = state.number
         if not state.exists and number >= self.runner.agent.begun:
             return "unknown", "the episode must be one that was begun", ""
-        past = self.is_past(config.deadline, number, state.began, min(happened, self.now))
+        past = self.is_past(self._deadline, number, state.began, min(happened, self.now))
         is_open = state.closed is None
-        waits = is_open and record.is_outcome and None not in (config.default, config.grace)
-        facts = _facts(record)
-        if isinstance(record, Trajectory) and self.problem.horizon == 1:
-            del facts["end"]  # of one step, the last state does not matter
-        kind, why = compare(_named(facts), _named(state.known(used=waits and not past)))
+        waits = (
+            is_open and record.is_outcome and None not in (self.config.default, self.config.grace)
+        )
+        facts, known = record.facts(), state.known(used=waits and not past)
+        if isinstance(record, Trajectory):
+            facts, known = _steps(record), known | _decisions(state.decided.items())
+            if self.problem.horizon == 1:
+                del facts["end"]  # of one step, the last state does not matter
+        kind, why = compare(_named(facts), _named(known))
         if kind != "taken":
             return kind, why, ""
         if not is_open or (waits and past):
@@ -610,16 +637,14 @@ class Session:
 
     def _enter(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
         """Note the facts of a record, and the whole outcome that they complete."""
-        facts, before = record.facts(), state.known(used=status != "late")
-        whole = record.is_outcome and self.problem.one_outcome
-        body = None if whole or isinstance(record, End | Reward) else record
+        facts, pieces = record.facts(), self.problem.one_outcome
         if isinstance(record, Trajectory):
             self._write_path(state, record)
-            facts, body = {"end": int(record.states[-1])}, None
-        self._note_new(state, facts, happened, status, body)
-        if whole and status != "late":
+            facts = {"end": int(record.states[-1])}
+        body = None if pieces or isinstance(record, Reward) else record
+        known = self._note_new(state, facts, happened, status, body)
+        if pieces and record.is_outcome and status != "late":
             if record.partial:
-                known = {**before, **facts}
                 record = self.problem.assemble(state.number, known, self.config.information)
             if record is not None:
                 self._note_whole(state, record, happened, status)
@@ -663,11 +688,9 @@ class Session:
             return
         self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
         whole = f" AND o.fact = '{WHOLE}'" if self.problem.one_outcome else ""
-        self.db.many(
-            UPDATE.format(whole=whole),
-            [(one.closed, one.ended, one.why, self.name, one.number) for one in states],
-        )
-        if self._seq is not None:
+        told = [(s.closed, s.why and self._seq, s.why, self.name, s.number) for s in states]
+        self.db.many(UPDATE.format(whole=whole), told)
+        if self.learns:
             closed = [(one.number,) for one in states if one.why not in (None, "complete")]
             self.runner.take(defaultdict(list, outcomes=rows, closed=closed))
         self._rows, self._changed = [], {}
@@ -677,14 +700,16 @@ class Session:
         made = enumerate(zip(path.states.tolist(), path.actions.tolist(), strict=False))
         new = {h: pair for h, pair in made if h not in state.decided}
         state.decided |= new
-        told = ((h, _dumped(seen), "null", action) for h, (seen, action) in new.items())
         self._insert(
-            "decisions", *((state.number, *row, None, 0.0, self.now, None) for row in told)
+            "decisions",
+            *(
+                (state.number, h, _dumped(seen), "null", action, None, 0.0, self.now, None)
+                for h, (seen, action) in new.items()
+            ),
         )
 
     def forget(self, episode: int) -> Outcome:
         """Forget an episode."""
-        self.expire()
         state = self._begun_before(episode)
         if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
@@ -719,12 +744,16 @@ class Session:
     def _changeable(self) -> Any:
         """The problem, if its actions may change."""
         if not hasattr(self.problem, "with_action"):
-            raise Refusal(FIXED, "action")
+            raise Refusal(
+                "the actions of this learner are fixed: its tables have one place per action from "
+                "the beginning on; linear_sampler, with a model per action, can add and retire "
+                "them",
+                "action",
+            )
         return self.problem
 
     def change(self, what: str | None, action: int, given: dict[str, Any]) -> Done:
         """Change an action of the agent by a call, if one is needed."""
-        self.expire()
         try:
             if what is not None:
                 self.call(what, **given)
@@ -732,14 +761,20 @@ class Session:
             raise Refusal(str(error), "action") from None
         return Done(action=action, name=self.problem.name(action), changed=what is not None)
 
+    def snapshot_soon(self) -> None:
+        """Let a snapshot be due, whatever the number of rows since the last one."""
+        self.runner.since = max(self.runner.since, self.limits.snapshot)
+
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""
         self.runner.learn_all()
         content, name = saving.to_bytes(self.runner.agent), self.name
         with self.db.transaction():
             seq = self.runner.seq = self.runner.seq + 1
-            told = (name, seq, self.runner.version, self.now, content)
-            self.db.all("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", *told)
+            self.db.all(
+                "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)",
+                name, seq, self.runner.version, self.now, content,
+            )  # fmt: skip
             kept = self.db.all(
                 "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?", name, KEPT
             )
@@ -785,15 +820,13 @@ def _check_same(one: Asked, observation: str, allowed: str, policy: str | None) 
     raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
 
 
-def _facts(record: Any) -> dict[Any, Any]:
-    """The facts of a record; those of a path are its states and actions."""
-    if not isinstance(record, Trajectory):
-        return record.facts()  # type: ignore[no-any-return]
-    steps = zip(record.states.tolist(), record.actions.tolist(), strict=False)
-    return _decisions(enumerate(steps)) | {"end": int(record.states[-1])}
+def _steps(path: Trajectory) -> Facts:
+    """The states and actions of a path as facts."""
+    steps = zip(path.states.tolist(), path.actions.tolist(), strict=False)
+    return _decisions(enumerate(steps)) | {"end": int(path.states[-1])}
 
 
-def _decisions(steps: Iterable[tuple[int, tuple[Any, Any]]]) -> dict[str, int]:
+def _decisions(steps: Iterable[Any]) -> Facts:
     """States and actions by step as facts."""
     return {
         f"the {word} of step {h}": value
@@ -802,7 +835,7 @@ def _decisions(steps: Iterable[tuple[int, tuple[Any, Any]]]) -> dict[str, int]:
     }
 
 
-def _named(facts: Mapping[Any, Any]) -> dict[Any, Any]:
+def _named(facts: Facts) -> Facts:
     """Facts with events as the client named them."""
     names = {EVENT: "the reward", "end": "the last state"}
     return {

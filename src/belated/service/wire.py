@@ -28,9 +28,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
 from belated.core.contract import Scale
+from belated.core.episodes import Kind
 from belated.linear.choice import Choice
 from belated.linear.reward import LARGEST, Reward
-from belated.tabular.records import read
 
 BESIDE = {
     "path": (),
@@ -152,7 +152,7 @@ class Outcome(Struct):
     before the agent can learn from it: the path, costs, or steps.
     """
 
-    outcome: Literal["taken", "duplicate", "late", "conflict", "unknown", "invalid"]
+    outcome: Kind
     status: int
     episode: int | UnsetType = UNSET
     field: str | UnsetType = UNSET
@@ -197,8 +197,9 @@ def episode_of(given: object, keys: Mapping[str, int]) -> int:
         return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
     key = given["key"]
     if "episode" in given or not isinstance(key, str):
-        why = f"a record must have an episode, or a key that is a text, got {checks.show(key)}"
-        raise Refusal(why, "key")
+        raise Refusal(
+            f"a record must have an episode, or a key that is a text, got {checks.show(key)}", "key"
+        )
     if key not in keys:
         raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
     return keys[key]
@@ -207,7 +208,7 @@ def episode_of(given: object, keys: Mapping[str, int]) -> int:
 def parse(
     given: Mapping[str, Any],
     episode: int,
-    problem: Any = None,
+    problem: Any,
     rewards: Scale | None = None,
     information: str = "bandit",
 ) -> Any:
@@ -216,7 +217,7 @@ def parse(
     Args:
         given: the value.
         episode: the number of its episode.
-        problem: checks records, and reads its own kinds of them; None if any record is valid.
+        problem: checks records, and reads its own kinds of them.
         rewards: the scale of rewards in records that state no range.
         information: what costs say, "bandit" or "full".
     """
@@ -224,23 +225,16 @@ def parse(
         return _reward(given, episode)
     name = "record"
     try:
-        if problem is not None and problem.states is None:
-            own = given.keys() - {"key", "time"}
-            made = problem.read({**{word: given[word] for word in own}, "episode": episode})
+        if problem.states is None:
+            told = {word: given[word] for word in given.keys() - {"key", "time"}}
         else:
             name = _named(given)
-            told = _told(name, given, rewards)
             if name == "end":
-                last = LARGEST_WHOLE if problem is None else problem.states - 1
-                return End(episode, checks.integer("end", told["end"], 0, last))
-            if "cost" in told:
-                only = 0 if problem is not None and problem.horizon == 1 else None
-                step = _field("step", given.get("step", only), checks.integer, 0, LARGEST_WHOLE)
-                told["step"] = step
-            made = (read if problem is None else problem.read)({"episode": episode, **told})
-            name = "step" if isinstance(made.part, int) else name
-        if problem is not None:
-            problem.check(made, information)
+                return End(episode, checks.integer(name, given[name], 0, problem.states - 1))
+            told = _told(name, given, problem.horizon, rewards)
+        made = problem.read({**told, "episode": episode})
+        name = "step" if isinstance(made.part, int) else name
+        problem.check(made, information)
         return made
     except (ValueError, TypeError, KeyError) as error:
         raise Refusal(str(error), name) from None
@@ -265,17 +259,24 @@ def _named(given: Mapping[str, Any]) -> str:
     """The name of the value of a record."""
     found = [name for name in BESIDE if name in given]
     if len(found) != 1:
-        why = f"a record must have exactly one of {', '.join(BESIDE)}, got {found or 'none'}"
-        raise Refusal(why, found[1] if found else "record")
+        raise Refusal(
+            f"a record must have exactly one of {', '.join(BESIDE)}, got {found or 'none'}",
+            found[1] if found else "record",
+        )
     _check_words(given, found[0], BESIDE[found[0]])
     return found[0]
 
 
-def _told(name: str, given: Mapping[str, Any], rewards: Scale | None) -> dict[str, Any]:
+def _told(
+    name: str, given: Mapping[str, Any], horizon: int, rewards: Scale | None
+) -> dict[str, Any]:
     """The value of a record as a problem with states reads it: rewards become costs."""
     value = given[name]
     if name in ("reward", "rewards"):
-        return {name.replace("reward", "cost"): _costs(name, given, rewards)}
+        name, value = name.replace("reward", "cost"), _costs(name, given, rewards)
+    if name == "cost":
+        step = given.get("step", 0 if horizon == 1 else None)
+        return {name: value, "step": _field("step", step, checks.integer, 0, LARGEST_WHOLE)}
     if name == "path" and isinstance(value, Mapping):
         for part in {"states", "actions"} & value.keys():
             _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
@@ -289,8 +290,10 @@ def _costs(name: str, given: Mapping[str, Any], rewards: Scale | None) -> Any:
     if bounds is None:
         raise Refusal(f"{name} needs a range [low, high]: where rewards lie", "range")
     if own is not None and bounds != own:
-        why = f"range must be that of the learner, {own}, or left out, got "
-        raise Refusal(why + checks.show(bounds), "range")
+        raise Refusal(
+            f"range must be that of the learner, {own}, or left out, got {checks.show(bounds)}",
+            "range",
+        )
     scale = rewards or _field("range", bounds, Scale.of)
     if name == "reward":
         return float(scale.costs(name, checks.real(name, given[name], -np.inf)))
@@ -321,5 +324,6 @@ def seconds(value: object) -> float:
         moment = datetime.fromisoformat(value[:64])
         if moment.tzinfo is not None:
             return moment.timestamp()
-    why = f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}"
-    raise Refusal(why, "time")
+    raise Refusal(
+        f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}", "time"
+    )
