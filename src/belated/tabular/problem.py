@@ -58,14 +58,14 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
-            object.__setattr__(self, name, checks.integer(name, getattr(self, name), 1, WIDEST))
+            checks.fix(self, name, checks.integer(name, getattr(self, name), 1, WIDEST))
         H, S, A = self.shape
         checks.room(H * S * A, states=S, actions=A, horizon=H)
-        object.__setattr__(self, "start", start_distribution(self.start, self.states))
-        object.__setattr__(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
+        checks.fix(self, "start", start_distribution(self.start, self.states))
+        checks.fix(self, "homogeneous", checks.flag("homogeneous", self.homogeneous))
         start = self.start
         first = np.array(start) if isinstance(start, tuple) else np.eye(1, S, start)[0]
-        object.__setattr__(self, "start_probabilities", frozen(first))
+        checks.fix(self, "start_probabilities", frozen(first))
 
     @property
     def shape(self) -> tuple[int, int, int]:

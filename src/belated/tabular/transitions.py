@@ -45,8 +45,8 @@ class Transitions:
             wrong = raw[(raw < 0) | (raw >= states)][0]
             raise ValueError(f"successors must be states from 0 to {states - 1}, got {wrong}")
         probabilities = checks.distributions("probabilities", probabilities)
-        object.__setattr__(self, "successors", frozen(np.array(raw, dtype=np.int32)))
-        object.__setattr__(self, "probabilities", frozen(probabilities))
+        checks.fix(self, "successors", frozen(np.array(raw, dtype=np.int32)))
+        checks.fix(self, "probabilities", frozen(probabilities))
 
     @classmethod
     def from_dense(cls, p: object) -> Self:

@@ -52,7 +52,7 @@ class MDP:
             self.transitions.states, self.transitions.actions, horizon, self.start, steps == 1
         )
         for name, value in (("horizon", horizon), ("start", problem.start), ("problem", problem)):
-            object.__setattr__(self, name, value)
+            checks.fix(self, name, value)
 
     def play(self, policy: Floats, rng: np.random.Generator, episode: int = 0) -> Trajectory:
         """Play one episode with a policy (H, S, A)."""
@@ -90,8 +90,8 @@ class World:
     def __init__(self, mdp: MDP, costs: CostProcess | npt.ArrayLike) -> None:
         checks.instance("mdp", mdp, MDP)
         known = all(hasattr(costs, part) for part in ("at", "shape", "seeded"))
-        object.__setattr__(self, "mdp", mdp)
-        object.__setattr__(self, "costs", costs if known else fixed(costs))
+        checks.fix(self, "mdp", mdp)
+        checks.fix(self, "costs", costs if known else fixed(costs))
         H, S, A = self.problem.shape
         if self.costs.shape not in ((1, S, A), (H, S, A)):
             raise ValueError(

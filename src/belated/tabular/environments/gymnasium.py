@@ -48,10 +48,8 @@ class Rewards:
     high: float
 
     def __post_init__(self) -> None:
-        low = checks.real("low", self.low, -np.finfo(float).max, 0.0)
-        high = checks.real("high", self.high, 0.0)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        checks.fix(self, "low", checks.real("low", self.low, -np.finfo(float).max, 0.0))
+        checks.fix(self, "high", checks.real("high", self.high, 0.0))
 
     def costs(self, rewards: Any) -> Floats:
         """The costs in [0, 1] of rewards; a reward outside [low, high] is an error."""
