@@ -73,7 +73,7 @@ def oppo_bound(horizon, actions, episodes, total_delay, learning_rate):
 
 def refill(item, **values):
     """Give an object some learned values, checked as those of a file."""
-    reader = tree._Reader({}, {}, Any, tree._Allowance(math.inf))
+    reader = tree._Reader({}, {}, Any, {"left": math.inf})
     saved = {name: tree.freeze(value) for name, value in values.items()}
     for name, value in reader._attributes(type(item), tuple(values), saved, item).items():
         setattr(item, name, value)

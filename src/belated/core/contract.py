@@ -308,8 +308,7 @@ class Scale:
         if wrong.any():
             allowed = "be finite" if self.clip else f"lie in [{self.low:g}, {self.high:g}]"
             raise ValueError(f"{name} must {allowed}, got {array[wrong].flat[0]:g}")
-        costs: Floats = np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
-        return costs
+        return np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
 
     def total(self, cost: float, steps: int) -> float:
         """The sum of the rewards of this number of steps with this total cost."""
@@ -469,11 +468,10 @@ class Deciding:
                 f"{self.problem.horizon}; use begin_episode, and act at every step"
             )
         self.problem.check_observation(observation, among)
-        if rng is not None:
-            checks.generator("rng", rng)
+        generator = chance(self.seed, self.begun) if rng is None else rng
+        checks.generator("rng", generator)
         episode = self.begin_episode(now)
         row = np.array(episode.probabilities(0, observation, among=among))
-        generator = chance(self.seed, episode.number) if rng is None else rng
         action, probability = episode.act(0, observation, generator, among=among)
         return Decision(episode.number, action, probability, row)
 

@@ -119,8 +119,7 @@ def missing_feedback(delays: Ints) -> Ints:
     K = len(delays)
     arrival = np.arange(K) + delays
     arrived = np.bincount(arrival[arrival < K], minlength=K)
-    missing: Ints = np.arange(1, K + 1) - np.cumsum(arrived)
-    return missing
+    return np.arange(1, K + 1) - np.cumsum(arrived)
 
 
 _BY_EPISODE = itemgetter(1, 2)  # sort key: the episode, then the order of arrival
@@ -693,8 +692,7 @@ def of_episodes(delays: Ints) -> Ints:
         array([3, 2])
     """
     delays = np.asarray(delays)
-    found: Ints = delays if delays.ndim == 1 else delays.max(axis=1, initial=0)
-    return found
+    return delays if delays.ndim == 1 else delays.max(axis=1, initial=0)
 
 
 def of_paths(delays: Ints) -> Ints:

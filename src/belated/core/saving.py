@@ -51,6 +51,15 @@ BODY = HEAD.size - 8
 ARRAY = ("array", "dtype", "shape")
 DTYPES = ("<f8", "<i8", "<i4", "<u2", "|u1", "|b1")
 
+KINDS = {
+    "d": "a directory",
+    "c": "a device",
+    "b": "a device",
+    "p": "a pipe",
+    "s": "a socket",
+    "l": "a link in a circle",
+}
+"""What is no regular file, by the first letter of its mode."""
 PARTIAL = ".partial"
 LONGEST = 100
 """The number of characters of the target's name that the temporary file's name repeats."""
@@ -245,19 +254,9 @@ def _mode(path: Path, target: Path) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found):
-        raise ValueError(f"{path} must be a regular file or absent; it is {_kind(found)}")
+        kind = KINDS.get(stat.filemode(found)[0], "of another kind")
+        raise ValueError(f"{path} must be a regular file or absent; it is {kind}")
     return stat.S_IMODE(found) & 0o777
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        "a directory": stat.S_ISDIR,
-        "a device": lambda m: stat.S_ISCHR(m) or stat.S_ISBLK(m),
-        "a pipe": stat.S_ISFIFO,
-        "a socket": stat.S_ISSOCK,
-        "a link in a circle": stat.S_ISLNK,
-    }
-    return next((name for name, matches in kinds.items() if matches(mode)), "of another kind")
 
 
 def _temporary_file(target: Path) -> tuple[Path, BinaryIO]:

@@ -254,17 +254,9 @@ def thaw(tree: Tree, size: float = math.inf) -> Any:
     """
     token = _THAWING.set(True)
     try:
-        return _Reader({}, {}, Any, _Allowance(size)).read("a value", Any, tree)
+        return _Reader({}, {}, Any, {"left": size + SMALL}).read("a value", Any, tree)
     finally:
         _THAWING.reset(token)
-
-
-class _Allowance:
-    """What may still be made from one tree: the bytes of policies, and the arrays not taken yet."""
-
-    def __init__(self, size: float) -> None:
-        self.left = size + SMALL
-        self.written: set[int] = set()  # arrays that belong to one object alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,13 +267,14 @@ class _Reader:
         named: the sizes of the axes that the problem and the agent know.
         sizes: those of all axes that have names.
         memory: the type of what an agent remembers of an open episode.
-        allowance: common to all readers of one tree.
+        allowance: common to all readers of one tree: the bytes of policies that may still be made,
+            as "left", and the arrays that belong to one object alone, by their `id`.
     """
 
     named: dict[str, Any]
     sizes: dict[str, Any]
     memory: Any
-    allowance: _Allowance
+    allowance: dict[Any, Any]
 
     def read(self, name: str, hint: Any, saved: Tree, fresh: Any = None) -> Any:
         """The value of a tree, if it is of the annotated type; a tree itself says what `Any` is.
@@ -324,8 +317,8 @@ class _Reader:
             for n, v in exact(arguments, *_arguments(cls, arguments)).items()
         }
         made = cls(**given)
-        self.allowance.left -= 8 * getattr(made, "policy_size", 0)
-        if self.allowance.left < 0:
+        self.allowance["left"] -= 8 * getattr(made, "policy_size", 0)
+        if self.allowance["left"] < 0:
             raise ValueError(f"{made} is too large for the arrays of the file")
         if "learned" in tree:
             axes = {**getattr(made.problem, "axes", {}), **getattr(made, "axes", {})}
@@ -366,9 +359,9 @@ class _Reader:
             checks.distributions(name, saved)
         if not (rule.changes if fresh is None else fresh.flags.writeable):
             return frozen(saved)
-        if saved.size and id(saved) in self.allowance.written:
+        if saved.size and id(saved) in self.allowance:
             raise ValueError(f"{name} must have an array of its own, got that of another")
-        self.allowance.written.add(id(saved))
+        self.allowance[id(saved)] = saved
         return np.array(saved)
 
     def _sizes(self, axes: str, shape: tuple[int, ...]) -> tuple[int, ...]:

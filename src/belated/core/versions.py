@@ -37,8 +37,7 @@ class RowsDifference:
     @property
     def rows(self) -> Ints:
         """(R,) the flat indices of the rows that differ, increasing."""
-        found: Ints = np.flatnonzero(np.unpackbits(self.bits))
-        return found
+        return np.flatnonzero(np.unpackbits(self.bits))
 
     def check_learned(self) -> None:
         """Check that there are values for the rows that differ."""
