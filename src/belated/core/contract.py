@@ -162,8 +162,7 @@ class Episode:
             return policy.probabilities(step, observation, among)  # type: ignore[no-any-return]
         steps, rows, _ = policy.shape
         step = checks.integer("step", step, 0, steps - 1)
-        row: Floats = policy[step][row_of(observation, rows, among)]
-        return row
+        return policy[step][row_of(observation, rows, among)]  # type: ignore[no-any-return]
 
     def act(
         self,

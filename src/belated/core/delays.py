@@ -150,8 +150,8 @@ class DelayLine(Generic[R]):
             if not hasattr(record, "episode"):
                 raise ValueError(f"records must have an episode number, got {checks.show(record)}")
         for record in batch if delay != NEVER else ():
-            number = record.episode
-            heapq.heappush(self._waiting, (number + delay, number, next(self._order), record))
+            item = (record.episode + delay, record.episode, next(self._order), record)
+            heapq.heappush(self._waiting, item)
 
     def release(self, episode: int) -> list[R]:
         """Return and remove the records due by the end of this episode, oldest episode first."""
@@ -194,7 +194,7 @@ class Call:
             if known[name].default is inspect.Parameter.empty
             or value not in (known[name].default, NONE)
         ]
-        return f"{self.maker.__name__}({', '.join(given)})"
+        return f"{self.maker.__name__}({', '.join(given).removeprefix('delays=')})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,8 +204,8 @@ class RandomDelays(Call):
     def draw(self, episodes: int, rng: np.random.Generator) -> Ints:
         """Draw the delays of the episodes 0 to K - 1: (K,)."""
         checks.generator("rng", rng)
-        drawn: Ints = self.rule(checks.integer("episodes", episodes, 0, checks.ROOM), rng)
-        return drawn
+        episodes = checks.integer("episodes", episodes, 0, checks.ROOM)
+        return self.rule(episodes, rng)  # type: ignore[no-any-return]
 
 
 class Recorded(RandomDelays):
@@ -215,9 +215,6 @@ class Recorded(RandomDelays):
     def delays(self) -> Ints:
         """The delays (K,), counted in episodes, read-only."""
         return frozen(np.array(self.parameters[0][1]))
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("delays=", "", 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

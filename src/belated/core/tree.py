@@ -444,8 +444,8 @@ def _plain(name: str, kind: Any, saved: Tree, rule: Entries) -> Any:
     if kind is bool:
         return checks.flag(name, saved)
     if kind is int:
-        most = LARGEST_WHOLE
-        return checks.integer(name, saved, round(max(-most, rule.low)), round(min(most, rule.high)))
+        low, high = max(-LARGEST_WHOLE, rule.low), min(LARGEST_WHOLE, rule.high)
+        return checks.integer(name, saved, round(low), round(high))
     if not isinstance(saved, kind or type(None)):
         word = {float: "a number", str: "a text"}.get(kind, "None")
         raise ValueError(f"{name} must be {word}, got {checks.show(saved)}")

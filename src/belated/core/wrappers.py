@@ -19,7 +19,15 @@ from typing import Any, Self
 
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Deciding, Episode, WrapperBase, check_inside
-from belated.core.episodes import Ledger, check_in_step, in_a_list, is_past, listed, split
+from belated.core.episodes import (
+    Ledger,
+    check_held,
+    check_in_step,
+    in_a_list,
+    is_past,
+    listed,
+    split,
+)
 from belated.core.tree import Configured, Count
 
 
@@ -65,10 +73,9 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        self.threshold: float = math.inf
         if threshold != math.inf:
-            self.threshold = math.floor(checks.real("threshold", threshold, 0.0))
-        self.longest_delay = self.threshold
+            threshold = math.floor(checks.real("threshold", threshold, 0.0))
+        self.threshold = self.longest_delay = threshold
         self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
@@ -98,7 +105,28 @@ class Skipping(WrapperBase):
             raise ValueError(f"kept_from must have followed begun, got {self._kept_from}")
 
 
-class Pipeline(WrapperBase):
+class Holding(WrapperBase):
+    """The base of wrappers that hold feedback back, until the agent inside may use it."""
+
+    once = True
+
+    _ledger: Ledger[bool]
+    _held: dict[int, list[Any]]  # records by episode
+
+    def forget(self, episode: int) -> None:
+        """Discard an episode, unless all of its feedback has arrived and is held."""
+        if self._ledger.forget(episode) is not None:
+            self._held.pop(episode, None)
+        if episode not in self._held:
+            self.agent.forget(episode)
+
+    def check_learned(self) -> None:
+        """Check that the agent inside has begun as many episodes, and the records that are held."""
+        check_in_step(self.agent, self.begun)
+        check_held(self._held, self.problem, self.information)
+
+
+class Pipeline(Holding):
     """An agent whose feedback is always used `max_delay` episodes later.
 
     Lancewicki, Rosenberg & Mansour (AAAI 2022), section on the empirical evaluation.
@@ -127,11 +155,8 @@ class Pipeline(WrapperBase):
         20
     """
 
-    once = True
     reads_delays = True
 
-    _ledger: Ledger[bool]
-    _held: dict[int, list[Any]]
     _late: Count
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
@@ -173,20 +198,9 @@ class Pipeline(WrapperBase):
                 self._ledger.settle(entry)
         self._late += sum(record.is_outcome for record in late)
 
-    def forget(self, episode: int) -> None:
-        """Discard an episode, unless all of its feedback has arrived and waits until it is due."""
-        if self._ledger.forget(episode) is not None:
-            self._held.pop(episode, None)
-        if episode not in self._held:
-            self.agent.forget(episode)
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside, this wrapper's episodes, and the late costs."""
         return {**self.agent.diagnostics(), **self._ledger.tally(), "late": self._late}
-
-    def check_learned(self) -> None:
-        """Check that the agent inside has begun as many episodes; it checks held records itself."""
-        check_in_step(self.agent, self.begun)
 
 
 @dataclass(frozen=True, slots=True)

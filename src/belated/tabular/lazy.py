@@ -18,15 +18,16 @@ Where the problem is homogeneous, plans pool the steps, and so do these counts.
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, Episode, WrapperBase
-from belated.core.episodes import Ledger, check_held, check_in_step, listed
+from belated.core.contract import Agent, Episode
+from belated.core.episodes import Ledger, listed
 from belated.core.tree import Count, Entries
+from belated.core.wrappers import Holding
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 
@@ -34,7 +35,7 @@ EQUAL = 1.0 - 1e-12
 """Products within this factor count as equal, because of rounding."""
 
 
-class Lazy(WrapperBase):
+class Lazy(Holding):
     """An agent that learns at the start of every epoch.
 
     Args:
@@ -50,11 +51,8 @@ class Lazy(WrapperBase):
         20
     """
 
-    once = True
     holds_feedback = math.inf
 
-    _ledger: Ledger[bool]
-    _held: dict[int, list[Any]]
     _before: Annotated[Ints, Entries(low=0)]  # visits at the start of the epoch
     _since: Annotated[Ints, Entries(low=0)]
     _epochs: Count
@@ -102,20 +100,7 @@ class Lazy(WrapperBase):
                 np.add.at(self._since, (self._steps, path.states[:-1], path.actions), 1)
                 self._ledger.settle(entry)
 
-    def forget(self, episode: int) -> None:
-        """Discard an episode, unless all of its feedback has arrived."""
-        entry = self._ledger.forget(episode)
-        if entry is not None:
-            self._held.pop(episode, None)
-        if episode not in self._held:
-            self.agent.forget(episode)
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the agent inside, the epochs, and the episodes with held feedback."""
         own = {"epochs": self._epochs, "held": len(self._held)}
         return {**self.agent.diagnostics(), **self._ledger.tally(), **own}
-
-    def check_learned(self) -> None:
-        """Check that the held records are valid."""
-        check_in_step(self.agent, self.begun)
-        check_held(self._held, self.problem, self.information)
