@@ -99,7 +99,7 @@ def known(told: RunBrief, /) -> Any:
     return told.known(told.transitions, "the transitions")
 
 
-def weighted(told: RunBrief, /, exploration: float | None = None) -> parts.Weighted:
+def weighted(told: RunBrief, /, exploration: float | None = None) -> Any:
     """Bandit feedback, any costs: importance weights.
 
     If the learning rate is tuned and no exploration is given, the exploration is tuned too.
@@ -152,8 +152,8 @@ def skipping(told: RunBrief, /, agent: Inner, threshold: float | str = "tuned") 
     if isinstance(threshold, str):
         if not hasattr(inside, "setting"):
             raise ValueError('agent must have a row of tuning if threshold is "tuned"')
-        threshold = float(told.tuned_for(inside).said("threshold", threshold))
-    return wrappers.Skipping(inside, threshold)
+        told = told.tuned_for(inside)
+    return wrappers.Skipping(inside, number(told, "threshold", threshold))
 
 
 def recommended(

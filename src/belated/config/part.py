@@ -147,7 +147,7 @@ def read(key: str, given: object, registry: Registry | None) -> Part:
     if not isinstance(made, Part):
         raise ValueError(f"{key} must be a table with a kind, got {checks.show(made)}")
     if made.kind == "":
-        raise ValueError(f"{join(key, 'kind')} is required: one of {quoted(registry.kinds)}")
+        raise ValueError(f"{join(key, 'kind')} is required: one of {checks.quoted(registry.kinds)}")
     if not made.own:
         checks.choice(join(key, "kind"), made.kind, registry.kinds)
         filled(key, made.values, registry.kinds[made.kind], f"kind {made.kind!r}")
@@ -191,7 +191,7 @@ def filled(
     any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
     for name, value in given.items():
         if name not in allowed and not any_name:
-            takes = f"{taker} takes {quoted(allowed) or 'no parameters'}"
+            takes = f"{taker} takes {checks.quoted(allowed) or 'no parameters'}"
             near = checks.nearest(name, allowed)
             raise ValueError(
                 f"{join(key, name)} = {checks.show(value)}: unknown key; {takes}{near}"
@@ -231,11 +231,6 @@ def structured(key: str, kind: type[Made], taker: str, given: object) -> Made:
         return kind(**given)
     except (ValueError, TypeError) as error:
         raise ValueError(join(key, str(error))) from None
-
-
-def quoted(allowed: Iterable[str]) -> str:
-    """Names in quotation marks, for a message."""
-    return ", ".join(repr(name) for name in allowed)
 
 
 class PartError(ValueError):
@@ -298,7 +293,7 @@ def imported(key: str, name: str, known: Iterable[str]) -> Maker:
         found: Maker = pkgutil.resolve_name(name)
     except (Exception, SystemExit) as error:  # importing runs code that may raise anything
         raise ValueError(
-            f"{key} must be one of {quoted(known)}, or a module:function that can "
+            f"{key} must be one of {checks.quoted(known)}, or a module:function that can "
             f"be imported, got {name!r}: {_raised(error)}"
         ) from None
     if not callable(found):

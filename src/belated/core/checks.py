@@ -95,10 +95,13 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if isinstance(value, str) and value in names:
         return value
-    raise ValueError(
-        f"{name} must be one of {', '.join(map(repr, names))}, "
-        f"got {show(value)}{nearest(value, names)}"
-    )
+    hint = nearest(value, names)
+    raise ValueError(f"{name} must be one of {quoted(names)}, got {show(value)}{hint}")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names in quotation marks, for a message."""
+    return ", ".join(map(repr, names))
 
 
 def nearest(word: object, known: Iterable[str]) -> str:

@@ -28,7 +28,6 @@ from belated.config.part import (
     Registry,
     accepted,
     frozen,
-    quoted,
     with_defaults,
 )
 from belated.core import checks
@@ -175,7 +174,7 @@ def _axis(path: str, experiment: Experiment) -> Axis:
     known = [AGENTS, *kinds.SCENE, *PLAIN]
     if key not in known or (keys and key in PLAIN):
         raise ValueError(
-            f"sweep.{path}: unknown path; it must begin with one of {quoted(known)}"
+            f"sweep.{path}: unknown path; it must begin with one of {checks.quoted(known)}"
             f"{checks.nearest(key, known)}"
         )
     return None, key, keys, kinds.SCENE.get(key)
@@ -211,7 +210,7 @@ def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
     hint = checks.nearest(rest.partition(".")[0], known)
     raise ValueError(
         f"sweep.{path}: unknown path; it must be agents.NAME.KEY with a NAME among "
-        f"{quoted(known)}{hint}"
+        f"{checks.quoted(known)}{hint}"
     )
 
 
@@ -234,7 +233,7 @@ def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registr
         checks.choice(f"{key}: kind", part.kind, registry.kinds)
         allowed = list(accepted(registry.kinds[part.kind]))
         if name not in allowed:
-            takes = quoted(allowed) or "no parameters"
+            takes = checks.quoted(allowed) or "no parameters"
             raise ValueError(
                 f"{key}: unknown path; {part.kind!r} takes {takes}{checks.nearest(name, allowed)}"
             )
