@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,11 @@ from belated.core.score import score, verdict
 from belated.linear.reward import Reward
 from belated.linear.worlds import DecisionWorld
 from belated.tabular.costs import expected
+from belated.tabular.hindsight import Best, CostsOf, compared
 from belated.tabular.kernels import planning
-from belated.tabular.planning import best_policy, occupancy
 from belated.tabular.policies import checked
 from belated.tabular.records import Costs, StepCost, Trajectory, suffered
-from belated.tabular.world import MDP, World
+from belated.tabular.world import World
 
 Play = Callable[[Any], tuple[Any, ...]]
 """A function that plays an episode and returns its records: its path, if any, and its outcome.
@@ -45,51 +45,6 @@ The outcome is the costs that the agent may see, or the reward of a decision, if
 """
 
 Progress = Callable[[range], Iterable[int]]
-CostsOf = Callable[[int], Floats]
-"""A function that gives the cost function of an episode."""
-
-
-def _for_each(at: CostsOf, episodes: int, value: Callable[[Floats], Any]) -> Floats:
-    """The values of the costs of every episode, computed only where the costs change."""
-    found: list[Any] = []
-    last = np.zeros(0)
-    for k in range(episodes):
-        costs = at(k)
-        found.append(found[-1] if np.array_equal(costs, last) else value(costs))
-        last = costs
-    return np.array(found)
-
-
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The costs of the best policies for a sequence of cost functions, computed when needed.
-
-    Attributes:
-        mdp: the dynamics.
-        costs: the cost function of an episode.
-        episodes: K.
-    """
-
-    mdp: MDP
-    costs: CostsOf
-    episodes: int
-
-    @cached_property
-    def each(self) -> Floats:
-        """(K,) the smallest expected cost of every single episode."""
-        return _for_each(self.costs, self.episodes, lambda costs: best_policy(self.mdp, costs)[1])
-
-    @cached_property
-    def so_far(self) -> Floats:
-        """(K,) the smallest total cost of the first k episodes under one fixed policy."""
-        found = np.zeros(self.episodes)
-        total, same = np.zeros_like(self.costs(0)), True
-        for k in range(self.episodes):
-            costs = self.costs(k)
-            total += costs
-            same = same and np.array_equal(costs, self.costs(0))
-            found[k] = (k + 1) * self.each[0] if same else best_policy(self.mdp, total)[1]
-        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,7 +342,7 @@ def simulate(
 
     def measured(values: Floats, kept: CostsOf, costs: CostsOf, means: Run | None = None) -> Run:
         """The run by these costs, which are kept as long as the best policy is sought."""
-        best, comparator, uniform = _compared(mdp, kept, episodes)
+        best, comparator, uniform = compared(mdp, kept, episodes)
         return Run(
             values,
             realised,
@@ -404,19 +359,6 @@ def simulate(
 
     means = measured(values[1], means_at, partial(expected, process)) if noisy else None
     return measured(values[0], costs_at, process.at, means)
-
-
-def _compared(mdp: MDP, at: CostsOf, episodes: int) -> tuple[Floats, Floats, Floats]:
-    """The best fixed policy for a sequence of costs; its costs and those of uniform play, (K,)."""
-    total = np.array(at(0))
-    for k in range(1, episodes):
-        total += at(k)
-    best, _ = best_policy(mdp, total)
-    measures = [occupancy(mdp, one) for one in (best, np.full(best.shape, 1.0 / best.shape[2]))]
-    if len(total) == 1:  # the costs do not depend on the step
-        measures = [measure.sum(axis=0, keepdims=True) for measure in measures]
-    fixed = _for_each(at, episodes, lambda costs: [float(np.vdot(m, costs)) for m in measures])
-    return best, fixed[:, 0], fixed[:, 1]
 
 
 def _decided(
