@@ -187,7 +187,7 @@ def fingerprint(item):
     def without_looks(tree):
         if not isinstance(tree, dict):
             return tree
-        looks = ("_terms", "_followed", "_sequences")
+        looks = ("_asked", "_outside", "_followed", "_sequences")
         return {k: without_looks(v) for k, v in tree.items() if k not in looks}
 
     return json.dumps(without_looks(freeze(item)), sort_keys=True, default=plain)

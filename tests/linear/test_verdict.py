@@ -141,7 +141,7 @@ def test_looks_of_an_agent_are_those_of_a_contest_over_its_log(features):
     assert str(said[2]).endswith("No decision with known probabilities is final yet.")
     assert ends(said[-1]) == pytest.approx(ends(last))
     assert said[-1].winner == last.winner
-    assert often._followed == [16.0, 1699.0]  # the last three days are not final
+    assert often._followed == (16.0, 1699)  # the last three days are not final
     log = once.log()
     contest = Contest(3, features, range=(0.0, 1.0))
     least = np.full((1700, 3), 0.1)
@@ -230,7 +230,7 @@ def test_a_saved_agent_goes_on_with_its_sequences():
     assert agent._ledger.base > 0
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     assert agent.verdict(3.0, (0.0, 1.0)) == again.verdict(3.0, (0.0, 1.0))
-    assert again._followed[1] >= 699.0
+    assert again._followed[1] >= 699
     assert again.verdict(3.0, (0.0, 1.0)).winner == "1"
     assert again.verdict(2.0, (0.0, 1.0)).difference != agent.verdict(3.0, (0.0, 1.0)).difference
 
@@ -280,12 +280,12 @@ def test_where_all_outcomes_report_no_window_is_needed():
     found = agent.verdict()
     assert found.winner == "1"
     assert not found.difference.exact
-    assert agent._followed[1] == 299.0  # 300 is the first that has not reported
+    assert agent._followed[1] == 299  # 300 is the first that has not reported
     again = saving.from_bytes(saving.to_bytes(agent), "bytes")
     assert again.verdict() == found
     agent.forget(300)
     agent.verdict()
-    assert agent._followed[1] == 399.0
+    assert agent._followed[1] == 399
 
 
 def test_bad_questions_get_one_sentence():

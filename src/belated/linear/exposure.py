@@ -129,13 +129,12 @@ def expose(models: Indices, ages: Floats, share: Floats, first: Floats, last: Fl
     exposed = np.zeros(len(ages))
     for k in range(len(models)):
         i, age = models[k], ages[k]
-        if i < 0 or age < 0.0:
-            continue
-        upper = min(np.searchsorted(UNIT_EDGES, age), EDGES - 1)
-        lower, part = max(upper - 1, 0), 1.0
-        if age < last[upper]:
-            # delays are counted in units: those of the first one lie between it and the unit before
-            start = max(UNIT_EDGES[lower], first[upper] - 1.0)
-            part = max(age - start, 0.0) / (last[upper] - start)
-        exposed[k] = part * share[i, upper] + (1.0 - part) * share[i, lower]
+        if i >= 0 and age >= 0.0:
+            upper = min(np.searchsorted(UNIT_EDGES, age), EDGES - 1)
+            lower, part = max(upper - 1, 0), 1.0
+            if age < last[upper]:
+                # delays are counted in units: those of the first one lie in the unit before it
+                start = max(UNIT_EDGES[lower], first[upper] - 1.0)
+                part = max(age - start, 0.0) / (last[upper] - start)
+            exposed[k] = part * share[i, upper] + (1.0 - part) * share[i, lower]
     return exposed

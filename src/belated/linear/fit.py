@@ -106,8 +106,7 @@ class Weighed(NamedTuple):
 
     def rows(self, here: slice | Bools) -> Self:
         """Some of the decisions."""
-        parts: Any = (part[here] for part in self)
-        return type(self)(*parts)
+        return type(self)._make(part[here] for part in self)
 
 
 class Belief(NamedTuple):

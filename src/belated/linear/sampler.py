@@ -94,8 +94,10 @@ class LinearSampler(Model, Deciding):
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
     _policies: dict[tuple[float, ...], Count]  # with their places
-    _terms: list[float]  # of the verdict: window, level, range, and 1 if an outcome was outside
-    _followed: list[float]  # time and number of the last decision that its sequences have seen
+    # Window, level and range of the last verdict; its sequences are about these.
+    _asked: tuple[float, float, tuple[float, float] | None] | None
+    _outside: bool  # whether an outcome was outside of the range
+    _followed: tuple[float, int]  # time and number of the last decision that they have seen
     _sequences: Annotated[Floats, Entries("_")]  # their state
 
     def __init__(
@@ -127,7 +129,8 @@ class LinearSampler(Model, Deciding):
         self._batch = False
         self._fitted, self._views = 0, np.zeros((2, self._models, self._past.p))
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
-        self._terms, self._followed, self._sequences = [], [], np.zeros(0)
+        self._asked, self._outside = None, False
+        self._followed, self._sequences = (0.0, 0), np.zeros(0)
         # What the next look at the table need not sum up again; it is not saved.
         self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
@@ -185,9 +188,7 @@ class LinearSampler(Model, Deciding):
         self, observations: Iterable[object], now: float | None = None
     ) -> list[Decision]:
         """Decide for several observations, or for none of them if one is invalid."""
-        asked = list(observations)
-        for x in asked:
-            self.problem.check_observation(x)
+        asked = [self.problem.check_observation(x) for x in observations]
         return [self.decide(x, now=now) for x in asked]
 
     def _known_before(self, models: Ints, shares: Floats) -> int:
@@ -270,8 +271,9 @@ class LinearSampler(Model, Deciding):
         time = log.checked(now)
         self._read_notes()
         news, late = log.news(records)
-        final = log.heard - self._terms[0] if self._terms else -math.inf
-        if any(final >= log.time[k - log.base] >= self._followed[0] for k in news):
+        window, *_ = self._asked or (math.inf,)
+        seen, _ = self._followed
+        if any(log.heard - window >= log.time[k - log.base] >= seen for k in news):
             self._follow()  # so that what comes after the window changes no sequence
         self._batch = log.hear(time) > BATCH or self._batch
         log.late += late
@@ -409,7 +411,7 @@ class LinearSampler(Model, Deciding):
         self._past = made._past.including(self._past)
         self.problem, self.reference = made.problem, made.reference
         self._policies = {(*row, 0.0): place for row, place in self._policies.items()}
-        self._policy_places, self._terms = {}, []
+        self._policy_places, self._asked = {}, None
         self._prior = self._prior and self._prior.with_model()
         self.known, self._views = None, made._views
         return self._models - 1
@@ -564,17 +566,17 @@ class LinearSampler(Model, Deciding):
         contest = None
         if self._models > 1 and (window is not None or self.silence is None):
             fresh = Contest(self._models, self.problem.width, level=level, range=range)
-            terms = [4.0 * LATEST if window is None else window, fresh.level, *(fresh.range or ())]
-            if terms != self._terms[:4]:
-                self._terms, self._followed = terms, [-2.0 * LATEST, 0.0]
-                self._sequences = fresh.state()
+            asked = 4.0 * LATEST if window is None else window, fresh.level, fresh.range
+            if asked != self._asked:
+                self._asked, self._outside = asked, False
+                self._followed, self._sequences = (-2.0 * LATEST, 0), fresh.state()
             contest = self._follow()
         newest = self._ledger.model[: self._ledger.count][-RECENT:]
         played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
         return verdict(
             rows,
             contest,
-            why=OUTSIDE if len(self._terms) > 4 and range is not None else NO_WINDOW,
+            why=OUTSIDE if self._outside and range is not None else NO_WINDOW,
             level=level,
             shares=np.maximum(played, self.floor / self._models),
             pace=self._ledger.pace,
@@ -586,21 +588,18 @@ class LinearSampler(Model, Deciding):
 
     def _contest(self) -> Contest:
         """The sequences so far."""
-        return Contest(
-            self._models,
-            self.problem.width,
-            level=self._terms[1],
-            range=self._terms[2:4] or None,
-        ).restore(self._sequences)
+        _, level, ends = self._asked or (0.0, 0.95, None)
+        made = Contest(self._models, self.problem.width, level=level, range=ends)
+        return made.restore(self._sequences)
 
     def _follow(self) -> Contest | None:
         """Let the sequences take the decisions whose outcomes have become final, oldest first.
 
         Numbers are not in the order of time where other processes decide.
         """
-        if len(self._terms) not in (2, 4):
+        if self._asked is None or self._outside:
             return None
-        contest, log, window = self._contest(), self._ledger, self._terms[0]
+        contest, log, (window, *_) = self._contest(), self._ledger, self._asked
         times, (last, number) = log.time[: log.count], self._followed
         later = (times > last) | ((times == last) & (np.arange(log.base, log.begun) > number))
         new = np.flatnonzero(later & (log.model[: log.count] >= 0))
@@ -614,7 +613,7 @@ class LinearSampler(Model, Deciding):
         kept, came = new[counted], came[counted]
         outcomes = np.where(came, log.outcome[kept], log.silence)
         if contest.range and (outcomes != outcomes.clip(*contest.range)).any():
-            self._terms = [*self._terms, 1.0]  # so that all verdicts with this range say so
+            self._outside = True  # so that all verdicts with this range say so
             return None
         contest.extend(
             log.model[kept],
@@ -624,7 +623,7 @@ class LinearSampler(Model, Deciding):
             least=np.array([*self._policies])[log.known[kept]],
         )
         if len(new):
-            self._followed = [times.item(new[-1]), float(log.base + new[-1])]
+            self._followed = times.item(new[-1]), log.base + new.item(-1)
         self._sequences = contest.state()
         return contest
 
@@ -707,7 +706,7 @@ class LinearSampler(Model, Deciding):
         """Check that what was read belongs together."""
         super().check_learned()
         log = self._ledger
-        if self._terms:
+        if self._asked:
             self._contest()
         if log.known[: log.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
