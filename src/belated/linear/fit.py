@@ -261,22 +261,18 @@ def weigh(
     is clipped, and all weights are 1.
     """
     x, models, raw, hits = rows.x[at], rows.model[at], rows.raw(at), rows.hits(at)
-    unit = rows.unit
-    ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
-    outcome, weight = raw, np.ones(1)
+    ages, delays = rows.ages(at) / rows.unit, rows.delay[at] / rows.unit
+    outcome, weight, exposed = raw, np.ones(1), hits.astype(np.float64)
+    counted = rows.awaited(at) | hits
     if rows.silent:
         counts = Delays(len(past.came)).including(past)
         counts.add(models[hits], delays[hits], ages[hits])
-        exposed = counts.at(counts.shares(), models, ages)
-        if not shown:
-            outcome, weight = weights(x, models, raw, hits, exposed, known)
-        mass = weight * exposed
-        pending = (models >= 0) - mass
-    else:
-        mass = exposed = hits.astype(np.float64)
-        pending = (rows.awaited(at) & ~hits).astype(np.float64)
-    parts = mass, weight * outcome, pending, outcome, exposed, raw, hits, delays, ages
-    return Weighed(x, models, *parts)
+        exposed, counted = counts.at(counts.shares(), models, ages), models >= 0
+    if rows.silent and not shown:
+        outcome, weight = weights(x, models, raw, hits, exposed, known)
+    mass, total = weight * exposed, weight * outcome
+    parts = outcome, exposed, raw, hits, delays, ages
+    return Weighed(x, models, mass, total, counted - mass, *parts)
 
 
 def weights(

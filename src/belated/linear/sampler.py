@@ -208,8 +208,7 @@ class LinearSampler(Model, Deciding):
         """Fit if it is time, and add a decision to the log; returns its number."""
         self._read_notes()
         self._ledger.tick(time)
-        if self._is_stale():
-            self._fit()
+        self._fit()
         return self._ledger.begin()
 
     def begin_episode(self, now: float | None = None) -> Episode:
@@ -309,15 +308,19 @@ class LinearSampler(Model, Deciding):
 
     # Fitting
 
-    def _is_stale(self) -> bool:
-        """Whether the models must be fitted anew, which depends on the rows alone."""
-        known, reports = self.known, self._ledger.reports
-        if known is None or self._batch:
-            return reports > 0
-        return self.made >= known.decisions or reports >= known.reports
-
     def _fit(self) -> None:
-        """Fit the models to the log, after a test for a change; see `fit`."""
+        """Fit the models to the log, after a test for a change; see `fit`.
+
+        Nothing happens before enough rows have come, which depends on the rows alone.
+        """
+        known, reports = self.known, self._ledger.reports
+        due = (
+            reports > 0
+            if known is None or self._batch
+            else self.made >= known.decisions or reports >= known.reports
+        )
+        if not due:
+            return
         self._batch, base = False, self._ledger.base
         log = self._weigh()
         sums = self._sums(log)
@@ -452,8 +455,7 @@ class LinearSampler(Model, Deciding):
 
     def model(self) -> Model:
         """What the next decision depends on, from which any process can decide: `choose`."""
-        if self._is_stale():
-            self._fit()
+        self._fit()
         return self._model(self.known)
 
     def _model(self, known: fit.Known | None) -> Model:
