@@ -261,7 +261,8 @@ def weigh(
     is clipped, and all weights are 1.
     """
     x, models, raw, hits = rows.x[at], rows.model[at], rows.raw(at), rows.hits(at)
-    ages, delays = rows.ages(at) / rows.unit, rows.delay[at] / rows.unit
+    unit = rows.unit
+    ages, delays = rows.ages(at) / unit, rows.delay[at] / unit
     outcome, weight, exposed = raw, np.ones(1), hits.astype(np.float64)
     counted = rows.awaited(at) | hits
     if rows.silent:

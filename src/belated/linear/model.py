@@ -191,7 +191,7 @@ def _reference(given: object, problem: Choice) -> list[float]:
         raise ValueError(
             f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
         )
-    return [float(p) for p in checks.distributions("reference", policy)]
+    return [*checks.distributions("reference", policy).tolist()]
 
 
 def choose(

@@ -606,11 +606,11 @@ class LinearSampler(Model, Deciding):
         later = (times > last) | ((times == last) & (np.arange(log.base, log.begun) > number))
         new = np.flatnonzero(later & (log.model[: log.count] >= 0))
         new = new[np.argsort(times[new], kind="stable")]
+        reported = log.delay[new] >= 0.0
         final = (log.until[new] < math.inf) | (log.ages(new) >= window)
-        if not log.silent:
-            final |= log.delay[new] >= 0.0
+        final |= reported & (not log.silent)
         new = new[np.logical_and.accumulate(final)]
-        came = (log.delay[new] >= 0.0) & (log.delay[new] <= window)
+        came = reported[: len(new)] & (log.delay[new] <= window)
         counted = (log.known[new] >= 0) & (came | log.silent)
         kept, came = new[counted], came[counted]
         outcomes = np.where(came, log.outcome[kept], log.silence)
@@ -644,7 +644,7 @@ class LinearSampler(Model, Deciding):
             raise ValueError(f"the learner must be fresh, got one with {self.begun} decisions")
         if self.problem.shared:
             raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if len(log) and int(log.actions.max()) >= self._models:
+        if log.actions.max(initial=0) >= self._models:
             raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
         name, x, scaling = "log", log.x, self.scaling
         if observations is not None:
