@@ -112,7 +112,7 @@ class Choice(Configured):
                 "not to be played any more"
             )
         for place, name in enumerate(self.names or ()):
-            if name in (made.names or ())[:place] + (made.names or ())[place + 1 :]:
+            if made.names and name in made.names and made.names.index(name) != place:
                 raise ValueError(
                     f"actions must keep their places: {name!r} is number {place}, "
                     f"got {checks.show(actions)}"

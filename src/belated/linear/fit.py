@@ -418,7 +418,7 @@ def drift(log: Weighed, said: Floats, variance: float) -> float:
     """The share of the recent regression, by what both predicted (n, 2) before the reports."""
     moved, left = said[:, 1] - said[:, 0], log.total - log.mass * said[:, 0]
     weight = faded(log, LASTING) * moved
-    share = float(weight @ left) / (float(weight @ (log.mass * moved)) + PLAIN * variance)
+    share = float(weight @ left / (weight @ (log.mass * moved) + PLAIN * variance))
     return min(max(share, 0.0), 1.0)
 
 
@@ -458,7 +458,7 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief, covariance: Floats) -> tu
     tails = 0.5 * _tails(log, said)
     said, mass, total = _left_out(log, said, covariance)
     squares = total * (log.outcome - 2.0 * said) + mass * said * said
-    variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (float(log.mass.sum()) + 2.0)
+    variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (log.mass.sum() + 2.0)
     slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), TINY)
     prior = np.stack([slope, np.full(M, sums.ridge)], axis=1)
     z, residual = (said - fitted.constant)[:, None], total - mass * said
@@ -533,5 +533,5 @@ def _tails(log: Weighed, said: Floats) -> float:
     """At most 1: the factor of the evidence where outcomes have heavy tails, 3 over kurtosis."""
     taken = (log.exposed > 0.5) | (log.total != 0.0)
     squares = (log.outcome - log.exposed * said)[taken] ** 2
-    fourth = len(squares) * float((squares * squares).sum())
+    fourth: float = len(squares) * (squares * squares).sum()
     return min(1.0, 3.0 * float(squares.sum()) ** 2 / max(fourth, TINY))

@@ -84,15 +84,10 @@ def weights(problem: Choice, sums: Sums, known: Known | None, most: int) -> list
     found, errors = effects(known, changes(sums.average, problem.groups()))
     theta, error = found[:, : len(labels)], Z * errors[:, : len(labels)]
     order = np.argsort((error - np.abs(theta)).ravel(), kind="stable")[:most]
+    values = np.stack([theta, theta - error, theta + error], axis=-1)
     return [
-        Weight(
-            "all" if problem.shared else problem.name(a),
-            labels[u],
-            float(theta[a, u]),
-            float(theta[a, u] - error[a, u]),
-            float(theta[a, u] + error[a, u]),
-        )
-        for a, u in (divmod(place, len(labels)) for place in order.tolist())
+        Weight("all" if problem.shared else problem.name(a), labels[u], *values[a, u].tolist())
+        for a, u in zip(*np.unravel_index(order, theta.shape), strict=True)
     ]
 
 

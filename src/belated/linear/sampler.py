@@ -89,7 +89,7 @@ class LinearSampler(Model, Deciding):
     _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
     _tested: Count  # decisions at the last test
     _fitted: Count  # the first decision after the last fit
-    _views: Annotated[Floats, Entries("2 models p")]  # weights by all decisions, by recent ones
+    _views: Floats  # weights by all decisions, by recent ones
     _batch: bool  # whether a batch has come since the last fit
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
@@ -655,7 +655,7 @@ class LinearSampler(Model, Deciding):
         self.scaling = scaling
         came = np.argsort(log.reported, kind="stable")[: int(log.came.sum())]  # NaN is last
         times = log.reported.tolist() if log.clocked else [None] * len(log)
-        rewards = [Reward(k, float(log.rewards[k]), at=times[k]) for k in came.tolist()]
+        rewards = [Reward(k, log.rewards.item(k), at=times[k]) for k in came.tolist()]
         chances = log.probabilities * (not log.estimated)
         ends = [0, *np.searchsorted(log.reported[came], log.decided).tolist()]
         for number, (start, end) in enumerate(pairwise(ends)):
