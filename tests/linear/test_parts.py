@@ -336,7 +336,7 @@ def test_recent_decisions_move_the_weights_of_the_models_that_have_some():
 
 @pytest.mark.parametrize("true", [-0.5, 0.0, 0.4, 1.0, 1.6])
 def test_the_share_of_recent_decisions_is_that_of_least_squares(true):
-    """Between 0 and 1, with 8 squared residuals on the side of 0."""
+    """Less one standard error, between 0 and 1, with 8 squared residuals on the side of 0."""
     n, rng = 3000, np.random.default_rng(2)
     said = rng.normal(size=(n, 2))
     mass = rng.random(n)
@@ -345,7 +345,9 @@ def test_the_share_of_recent_decisions_is_that_of_least_squares(true):
     w = np.exp((np.arange(n) - n + 1) / 1000.0) * mass
     moved = said[:, 1] - said[:, 0]
     for variance in (0.01, 40.0):
-        want = (w * moved * (y - said[:, 0])).sum() / ((w * moved**2).sum() + 8.0 * variance)
+        error = math.sqrt(variance * (w**2 / mass * moved**2).sum())
+        gained = (w * moved * (y - said[:, 0])).sum() - error
+        want = gained / ((w * moved**2).sum() + 8.0 * variance)
         assert fit.drift(log, said, variance) == pytest.approx(np.clip(want, 0.0, 1.0), abs=1e-12)
     assert fit.drift(log, np.tile(said[:, :1], 2), 0.01) == 0.0
 

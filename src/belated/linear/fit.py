@@ -33,9 +33,11 @@ own: it would move them all.
 **Drift** (`recent`, `drift`). A second regression fades decisions of age t by e^(-t / 400), around
 the weights theta_i of the first, with the precision D. Both predict each decision before it
 reports, by the fit at that time: q_k and q_k + d_k. The weights in use move from the first to the
-second by the share that would have been best, with v_k = e^(-t / 1000):
+second by the share that would have been best, from 0 to 1, with v_k = e^(-t / 1000):
 
-    share = sum v_k d_k (w_k r_k - w_k F_k q_k) / (sum v_k w_k F_k d_k^2 + 8 s^2), from 0 to 1
+    share = (sum v_k d_k (w_k r_k - w_k F_k q_k) - e) / (sum v_k w_k F_k d_k^2 + 8 s^2)
+
+less one standard error, e^2 = s^2 sum v_k^2 w_k F_k d_k^2, so that it is mostly 0 without drift.
 
 A model without recent decisions keeps its weights.
 """
@@ -418,7 +420,9 @@ def drift(log: Weighed, said: Floats, variance: float) -> float:
     """The share of the recent regression, by what both predicted (n, 2) before the reports."""
     moved, left = said[:, 1] - said[:, 0], log.total - log.mass * said[:, 0]
     weight = faded(log, LASTING) * moved
-    share = float(weight @ left / (weight @ (log.mass * moved) + PLAIN * variance))
+    error = math.sqrt(variance * (weight**2 @ log.mass))
+    squares = weight @ (log.mass * moved)
+    share = float((weight @ left - error) / (squares + PLAIN * variance))
     return min(max(share, 0.0), 1.0)
 
 
