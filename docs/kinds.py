@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from belated import lab  # noqa: F401 - it adds kinds of its own
-from belated.config.listing import SECTIONS, all_kinds
+from belated.lab.listing import SECTIONS, all_kinds
 
 HEAD = """# Kinds
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import belated as bl
-from belated.config import ENVIRONMENTS
 from belated.config.part import part, with_defaults
 from belated.core import tree
+from belated.lab.scenes import ENVIRONMENTS
 
 
 def dense(mdp: bl.MDP) -> np.ndarray:

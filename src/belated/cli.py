@@ -230,8 +230,7 @@ def kinds_(name: str | None = None, /) -> None:
     Args:
         name: A kind, to print its full description.
     """
-    import_module("belated.lab")  # it adds kinds of its own
-    found = list(import_module("belated.config.listing").all_kinds())
+    found = list(import_module("belated.lab.listing").all_kinds())
     if name is not None:
         checks.choice("kind", name, dict.fromkeys(kind for _, kind, _, _ in found))
         found = [one for one in found if one[1] == name]

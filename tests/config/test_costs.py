@@ -7,8 +7,8 @@ import pytest
 from benchmarks import scenes
 
 import belated as bl
-from belated import config as kinds
 from belated.config.part import accepted
+from belated.lab import scenes as kinds
 
 WORLD = bl.environments.random_mdp(states=6, actions=3, horizon=4)
 

@@ -8,16 +8,15 @@ import pytest
 
 import belated as bl
 from belated import config as kinds
-from belated.config import scenes
 from belated.config.part import Registry, make, plain, read
-from belated.lab import RunBrief, part, toml
+from belated.lab import RunBrief, part, scenes, toml
 from belated.lab.spec import Experiment, Learner
 from belated.lab.task import agent_of, delays_of, rehearse, world_of
 
 STEP = part("softmax", learning_rate=0.1)
 KINDS = {
     "environment": (
-        kinds.ENVIRONMENTS,
+        scenes.ENVIRONMENTS,
         {
             "bandit": {"means": [0.1, 0.9]},
             "bandit_lower_bound": {"episodes": 100},
@@ -35,7 +34,7 @@ KINDS = {
         },
     ),
     "delays": (
-        kinds.DELAYS,
+        scenes.DELAYS,
         {
             "bursts": {"size": 3},
             "by_action": {"models": ["none", *[part("fixed", delay=2)] * 3]},
@@ -55,7 +54,7 @@ KINDS = {
         },
     ),
     "costs": (
-        kinds.COSTS,
+        scenes.COSTS,
         {
             "blocks": {"length": 3},
             "moving_goal": {"size": 3, "goals": [[2, 2], [0, 2]], "every": 4},

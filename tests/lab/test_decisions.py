@@ -11,8 +11,7 @@ import pytest
 from benchmarks import decision_suite as decisions
 
 import belated as bl
-from belated.config import scenes
-from belated.lab import named, report, run, toml
+from belated.lab import named, report, run, scenes, toml
 from belated.lab.spec import Task
 from belated.lab.task import agent_of, perform, rehearse
 

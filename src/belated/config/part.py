@@ -196,8 +196,7 @@ def filled(
             raise ValueError(
                 f"{join(key, name)} = {checks.show(value)}: unknown key; {takes}{near}"
             )
-    found = {name: parameter.default for name, parameter in allowed.items()}
-    found.update(given)
+    found = {name: parameter.default for name, parameter in allowed.items()} | dict(given)
     for name, value in found.items():
         if value is inspect.Parameter.empty:
             raise ValueError(f"{join(key, name)} is required for {taker}")

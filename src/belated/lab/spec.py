@@ -17,6 +17,7 @@ from belated.config.part import Part, plain, read, structured, table
 from belated.core import checks
 from belated.core.contract import PATHS, Information
 from belated.lab import sweep
+from belated.lab.scenes import SCENE
 from belated.lab.sweep import (
     Axes,
     Select,
@@ -311,7 +312,7 @@ def _case(key: str, item: Mapping[str, Any]) -> Case:
 def _check_scene(item: Experiment | Case) -> None:
     """Read and check what a case may replace; an experiment has all of it but costs."""
     whole = isinstance(item, Experiment)
-    for key, registry in kinds.SCENE.items():
+    for key, registry in SCENE.items():
         value = getattr(item, key)
         if value is not None or (whole and key != "costs"):
             checks.fix(item, key, read(key, value, registry))

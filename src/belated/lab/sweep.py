@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 import numpy as np
 import polars as pl
 
+from belated.lab.scenes import SCENE
 from belated.lab.statistics import Line, summary
 
 LONGEST = 100
@@ -171,13 +172,13 @@ def _axis(path: str, experiment: Experiment) -> Axis:
         if keys in ([name] for name in OWN):
             return learner, keys[0], [], None
         return learner, "agent", keys, kinds.AGENTS
-    known = [AGENTS, *kinds.SCENE, *PLAIN]
+    known = [AGENTS, *SCENE, *PLAIN]
     if key not in known or (keys and key in PLAIN):
         raise ValueError(
             f"sweep.{path}: unknown path; it must begin with one of {checks.quoted(known)}"
             f"{checks.nearest(key, known)}"
         )
-    return None, key, keys, kinds.SCENE.get(key)
+    return None, key, keys, SCENE.get(key)
 
 
 def _grid(experiment: Experiment, item: Item, axes: Mapping[str, Axis]) -> list[Variant[Item]]:

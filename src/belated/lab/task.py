@@ -36,6 +36,7 @@ from belated.core import checks
 from belated.core.arrays import Ints
 from belated.core.contract import Agent, check_fresh
 from belated.core.delays import NEVER, DelayModel, OutcomeDependentDelay, is_oblivious, of_episodes
+from belated.lab import scenes
 from belated.lab.spec import Experiment, Learner, Scene, Task
 from belated.linear.worlds import DecisionWorld
 from belated.simulation import Run, delays_in, simulate
@@ -50,8 +51,8 @@ ENVIRONMENT, COSTS, DELAYS, AGENT = range(3, 7)
 
 def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
     """The world of a scene and a seed, the same for every agent."""
-    place = _seeded(scene.environment, kinds.ENVIRONMENTS, _seeds(seed, ENVIRONMENT))
-    made = make("environment", place, kinds.ENVIRONMENTS)
+    place = _seeded(scene.environment, scenes.ENVIRONMENTS, _seeds(seed, ENVIRONMENT))
+    made = make("environment", place, scenes.ENVIRONMENTS)
     if isinstance(made, DecisionWorld):
         if scene.costs is not None:
             raise ValueError(f"costs must be left out for decisions, got {scene.costs.kind!r}")
@@ -59,8 +60,8 @@ def world_of(scene: Scene, seed: int = 0) -> World | DecisionWorld:
     checks.instance("environment", made, World)
     if scene.costs is None:
         return made  # type: ignore[no-any-return]
-    costs = _seeded(scene.costs, kinds.COSTS, _seeds(seed, COSTS))
-    return World(made.mdp, make("costs", costs, kinds.COSTS, made))
+    costs = _seeded(scene.costs, scenes.COSTS, _seeds(seed, COSTS))
+    return World(made.mdp, make("costs", costs, scenes.COSTS, made))
 
 
 Delays = Ints | DelayModel | OutcomeDependentDelay | None
@@ -73,8 +74,8 @@ def delays_of(scene: Scene, world: World | DecisionWorld, seed: int) -> Delays:
     A model whose delays depend on what happens is returned itself, and so is any model for
     decisions, whose delays no agent knows; None is "of_world".
     """
-    given = _seeded(scene.delays, kinds.DELAYS, _seeds(seed, DELAYS))
-    model = make("delays", given, kinds.DELAYS)
+    given = _seeded(scene.delays, scenes.DELAYS, _seeds(seed, DELAYS))
+    model = make("delays", given, scenes.DELAYS)
     if not is_oblivious(model):
         return model  # type: ignore[no-any-return]
     if isinstance(world, DecisionWorld) and (model is None or hasattr(model, "draw")):

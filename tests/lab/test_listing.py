@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from belated.config import listing
+from belated.lab import listing
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from belated import config as kinds
 from belated.config.part import Part, accepted
+from belated.lab import scenes
 
 SECTIONS = {
-    "Environments": kinds.ENVIRONMENTS,
-    "Costs": kinds.COSTS,
-    "Delays": kinds.DELAYS,
+    "Environments": scenes.ENVIRONMENTS,
+    "Costs": scenes.COSTS,
+    "Delays": scenes.DELAYS,
     "Agents": kinds.AGENTS,
     "Agents for decisions with features": kinds.DECIDERS,
     "Transitions of an agent": kinds.PARTS["transitions"],
