@@ -24,15 +24,13 @@ from belated.core.delays import (
     is_per_step,
     missing_feedback,
     of_episodes,
-    of_paths,
     total_delay,
 )
 from belated.core.inbox import Inbox
-from belated.core.score import score, verdict
 from belated.linear.reward import Reward
 from belated.linear.worlds import DecisionWorld
 from belated.tabular.costs import expected
-from belated.tabular.hindsight import Best, CostsOf, compared
+from belated.tabular.hindsight import Best, CostsOf, compared, score, verdict
 from belated.tabular.kernels import planning
 from belated.tabular.policies import checked
 from belated.tabular.records import Costs, StepCost, Trajectory, suffered
@@ -241,7 +239,8 @@ def drive(
         if pieces:
             for h, cost in enumerate(records[-1].values.tolist()):
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
-            line.push(late[:-1], int(of_paths(delays[k : k + 1])[0]))
+            came = [d for d in delays[k].tolist() if d != NEVER]
+            line.push(late[:-1], max(came, default=NEVER))
         elif late:
             line.push(late, int(delays[k].max()))
         agent.observe([*now, *line.release(k)])

@@ -28,10 +28,3 @@ def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-def one_hot(actions: Ints, count: int) -> Floats:
-    """The deterministic policy (..., A) that plays these actions (...)."""
-    policy: Floats = np.zeros((*actions.shape, count))
-    np.put_along_axis(policy, actions[..., None], 1.0, axis=-1)
-    return policy

@@ -191,15 +191,6 @@ def in_unit_interval(name: str, array: Floats, hint: str = "") -> None:
         )
 
 
-def unit_costs(name: str, value: Floats | float) -> None:
-    """Check that costs are in [0, 1]; a number outside may be a reward."""
-    in_unit_interval(
-        name,
-        np.asarray(value, dtype=np.float64),
-        "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs",
-    )
-
-
 def distributions(name: str, array: Floats) -> Floats:
     """Check that every row over the last axis is a probability distribution, and return them.
 

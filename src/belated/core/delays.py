@@ -690,11 +690,3 @@ def of_episodes(delays: Ints) -> Ints:
     """
     delays = np.asarray(delays)
     return delays if delays.ndim == 1 else delays.max(axis=1, initial=0)
-
-
-def of_paths(delays: Ints) -> Ints:
-    """The delays (K,) of paths, which arrive with the last cost that is not lost."""
-    if delays.ndim == 1:
-        return delays
-    last: Ints = np.where(delays == NEVER, -1, delays).max(axis=1, initial=-1)
-    return np.where(last < 0, NEVER, last)

@@ -17,7 +17,7 @@ import polars as pl
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import NEVER, total_delay
-from belated.core.score import score, verdict
+from belated.tabular.hindsight import score, verdict
 
 if TYPE_CHECKING:
     from belated.lab.spec import Experiment

@@ -8,7 +8,7 @@ a state at one step flows out of it at the next.
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, one_hot
+from belated.core.arrays import Floats
 from belated.tabular import policies
 from belated.tabular.kernels import planning
 from belated.tabular.transitions import Transitions
@@ -49,7 +49,7 @@ def best_policy(mdp: MDP, costs: object) -> tuple[Floats, float]:
     H, S, A = mdp.problem.shape
     cost = policies.cost_function("costs", costs, (H, S, A))
     actions, V = planning.best(mdp.transitions.rows, cost, H)
-    return one_hot(actions, A), float(mdp.problem.start_probabilities @ V[0])
+    return policies.one_hot(actions, A), float(mdp.problem.start_probabilities @ V[0])
 
 
 def occupancy(mdp: MDP, policy: object) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, frozen
+from belated.core.arrays import Floats, Ints, frozen
 from belated.tabular.kernels import weights
 
 
@@ -37,3 +37,10 @@ def greedy(values: Floats) -> Floats:
     """
     least = values == values.min(axis=-1, keepdims=True)
     return frozen(least / least.sum(axis=-1, keepdims=True))
+
+
+def one_hot(actions: Ints, count: int) -> Floats:
+    """The deterministic policy (..., A) that plays these actions (...)."""
+    policy: Floats = np.zeros((*actions.shape, count))
+    np.put_along_axis(policy, actions[..., None], 1.0, axis=-1)
+    return policy

@@ -145,7 +145,7 @@ class Costs(_Recorded):
 
     def _check_values(self) -> None:
         values = checks.floats("values", self.values, "(H,), (1, S, A) or (H, S, A)", (1, 3, 4))
-        checks.unit_costs("values", values)
+        _check_costs("values", values)
         checks.fix(self, "values", frozen(values))
 
     def facts(self) -> dict[str | int, Any]:
@@ -186,7 +186,7 @@ class StepCost(_Recorded):
     def _check_values(self) -> None:
         checks.fix(self, "step", checks.integer("step", self.step, 0))
         checks.fix(self, "cost", checks.real("cost", self.cost, -np.inf))
-        checks.unit_costs("cost", self.cost)
+        _check_costs("cost", self.cost)
 
     @property
     def part(self) -> int:
@@ -309,3 +309,12 @@ def digest(*arrays: Floats | Ints) -> str:
 
 def _timed(told: dict[str, Any], at: float | None) -> dict[str, Any]:
     return told if at is None else {**told, "at": at}
+
+
+def _check_costs(name: str, value: Floats | float) -> None:
+    """Check that costs are in [0, 1]; a number outside may be a reward."""
+    checks.in_unit_interval(
+        name,
+        np.asarray(value, dtype=np.float64),
+        "; a reward? Inbox(agent, rewards=(low, high)) turns rewards into costs",
+    )

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, one_hot
+from belated.core.arrays import Floats
 from belated.core.episodes import Learner, Open
 from belated.core.tree import Learned, Rows
 from belated.tabular.counts import FrequencyModel, Model
@@ -39,7 +39,7 @@ from belated.tabular.parts.transitions import (
     Confidence,
     matching,
 )
-from belated.tabular.policies import greedy
+from belated.tabular.policies import greedy, one_hot
 from belated.tabular.problem import Problem
 from belated.tabular.records import Record
 from belated.tabular.transitions import Transitions

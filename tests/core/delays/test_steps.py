@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.core.delays import of_paths
 from belated.lab import experiment, part, run
 
 NEVER = bl.NEVER
@@ -16,7 +15,6 @@ NEVER = bl.NEVER
 def test_an_episode_is_known_with_its_last_cost():
     given = np.array([[0, 3], [2, 1], [NEVER, 1], [NEVER, NEVER]])
     assert bl.delays.of_episodes(given).tolist() == [3, 2, NEVER, NEVER]
-    assert of_paths(given).tolist() == [3, 2, 1, NEVER]
     assert bl.delays.of_episodes(given[:, 0]).tolist() == [0, 2, NEVER, NEVER]
 
 
@@ -82,6 +80,15 @@ def test_the_agent_gets_costs_when_the_last_of_them_has_come():
     assert run.delays.tolist() == [2, 0, NEVER, 1, 0, 1]
     assert run.missing.tolist() == [1, 1, 1, 2, 1, 2]
     np.testing.assert_array_equal(run.step_delays, DELAYS)
+
+
+def test_a_path_comes_with_the_last_cost_that_is_not_lost():
+    seen = Seen(agent())
+    delays = np.zeros((9, 4), dtype=np.int64)
+    delays[1:3] = [[5, 0, 2, NEVER], [NEVER] * 4]
+    bl.simulate(WORLD, seen, delays=delays, episodes=9)
+    paths = [(k, number) for k, kind, number in seen.came if kind == "Trajectory"]
+    assert paths == [(0, 0), (3, 3), (4, 4), (5, 5), (6, 1), (6, 6), (7, 7), (8, 8)]
 
 
 def test_paths_at_once_do_not_wait_for_costs():
