@@ -46,12 +46,6 @@ from belated.tabular.parts.update import Softmax
 from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
-from belated.tabular.tuning import (
-    Arms,
-    BanditFeedback,
-    FullInformation,
-    Setting,
-)
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
 
 WIDTH = 88
@@ -322,51 +316,48 @@ def _guarantee(
     model = Confidence(episodes=episodes) if transitions is None else transitions
     late = unknown and paths == "late"
     totals = None if episodes is None or total_delay is None else (episodes, total_delay)
-    optimistic, explores = stochastic and not full, late and not in_order
-    dynamics, arms = "unknown" if unknown else "known", not full and problem.is_arms
-    setting: Setting = BanditFeedback(paths=paths, dynamics=dynamics)
-    if full:
-        setting = FullInformation(
-            paths=paths, dynamics=dynamics, explores=explores, in_order=in_order
-        )
-    elif optimistic:
+    optimistic, arms = stochastic and not full, not full and problem.is_arms
+    explores = full and late and not in_order
+    parts: dict[str, Any] = {}  # the phases replace the numbers from the start
+    if optimistic:
         many = problem.actions > 2 * math.log(math.prod(problem.shape) / CONFIDENCE.delta)
         explores = unknown and many and max_delay < math.inf
-        setting = UCBVISetting(paths=paths, explores=explores)
-    elif arms:
-        setting = Arms(paths=paths)
+        parts["costs"] = Averaged()
+    elif not full:
+        number = None if arms else 1.0
+        parts = {"costs": Weighted(number), "update": Softmax(number)}
+    if explores:
+        parts["explore"] = FewVisits(max_delay=max_delay if optimistic else 1.0)
+    # Under full information, paths in order are as good as paths at once.
+    when = "at once" if full and in_order else paths
+    setting = DelayedOPPO(problem, transitions=model, **parts).setting(when)
 
-    parts: dict[str, Any] = {}
     wrapper: Callable[[Agent], Agent] | None = None
     it = "This is delayed EXP3: it" if arms else "It"
     mean_delay = 0.0 if totals is None else totals[1] / totals[0]
     if optimistic:
-        parts = {"costs": Averaged()}
+        setting = UCBVISetting(paths=paths, explores=explores)
         reason = "It plans optimistically on what was observed; its regret does not grow with D"
         if explores:
-            parts["explore"] = FewVisits(max_delay=max_delay)
             reason += "; there are many actions, so explicit exploration wastes less of it"
     elif totals is not None:
         tuned = setting.at(problem, *totals)
-        reason = f"{it} is tuned for K and D"
-        parts["update"] = Softmax(tuned.learning_rate)
-        if not full:
-            parts["costs"] = Weighted(tuned.exploration or None)
-        elif explores:
+        rate, reason = tuned.learning_rate, f"{it} is tuned for K and D"
+        if explores:
             parts["explore"] = FewVisits(max_delay=min(max_delay, tuned.threshold))
             reason += "; explicit exploration follows the largest delay that counts"
-        else:
-            parts["update"] = Softmax(tuned.learning_rate * math.sqrt(math.log(problem.actions)))
+        elif full:
+            rate *= math.sqrt(math.log(problem.actions))
             reason += ", and the largest delay plays no role"
+        else:
+            parts["costs"] = Weighted(tuned.exploration or None)
+        parts["update"] = Softmax(rate)
         if tuned.threshold > mean_delay and max_delay > 2 * tuned.threshold:
             wrapper = partial(Skipping, threshold=tuned.threshold)
             reason += "; feedback beyond the threshold costs more than it gives"
     elif arms or (full and not explores):
-        parts = {"costs": Weighted()} if arms else {}
         reason = f"{it} has an anytime step size, which needs neither K nor D"
-    else:  # the phases replace the parameters from the start
-        bandit = {"costs": Weighted(1.0), "update": Softmax(1.0)}
-        parts = {"explore": FewVisits(max_delay=1.0)} if full else bandit
+    else:
         wrapper = partial(Doubling, paths=paths)
         reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
 
@@ -375,13 +366,13 @@ def _guarantee(
         inside = agent(problem, transitions=model, **parts)
         return inside if wrapper is None else wrapper(inside)
 
-    useful = setting.useful_from(problem, mean_delay)
     kind = "is below" if setting.exact else "without its constants and logarithms is below"
-    known = f"(at a mean delay of {mean_delay:g})"
-    if totals is None:
-        known = (
-            "if nothing is late; with delays it takes longer: episodes and total_delay say how long"
-        )
+    known = (
+        "if nothing is late; with delays it takes longer: episodes and total_delay say how long"
+        if totals is None
+        else f"(at a mean delay of {mean_delay:g})"
+    )
+    useful = setting.useful_from(problem, mean_delay)
     bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on {known}"
     anytime = totals is None and wrapper is None and not optimistic
     later = not full and not stochastic and not (arms and problem.states == 1)
