@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from belated.core import checks
-from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import PATHS, Agent, Decision, Episode, altered, check_is_agent, nested
+from belated.core.arrays import Floats, Ints
+from belated.core.contract import PATHS, Agent, Decision, Episode, check_is_agent, nested
 from belated.core.delays import (
     NEVER,
     DelayLine,
@@ -31,10 +31,8 @@ from belated.linear.reward import Reward
 from belated.linear.worlds import DecisionWorld
 from belated.tabular.costs import expected
 from belated.tabular.hindsight import Best, CostsOf, compared, score, verdict
-from belated.tabular.kernels import planning
-from belated.tabular.policies import checked
-from belated.tabular.records import Costs, StepCost, Trajectory, suffered
-from belated.tabular.world import World
+from belated.tabular.records import Costs, StepCost, Trajectory
+from belated.tabular.world import World, walker
 
 Play = Callable[[Any], tuple[Any, ...]]
 """A function that plays an episode and returns its records: its path, if any, and its outcome.
@@ -299,41 +297,22 @@ def simulate(
         )
     rng, of_costs, delays_rng = _chances(seed)
     mdp, process = world.mdp, world.costs.seeded(of_costs)
-    start = mdp.problem.start_probabilities
     drawn = drawn_delays(delays, episodes, delays_rng, mdp.problem.horizon)
     keeps = lru_cache(KEPT_BYTES // (8 * math.prod(process.shape)))
     costs_at, means_at = keeps(process.at), keeps(partial(expected, process))
     noisy = hasattr(process, "expected")
     values = np.zeros((2, episodes))  # for the drawn costs, and for their means
     realised = np.zeros(episodes)
-    policy, value = np.zeros(0), 0.0  # those of the last episode
-    cost: Floats | None = None
-    shown: Costs  # the whole cost function, if the agent sees it
+    walk = walker(mdp, costs_at, means_at if noisy else None, agent.information, values, rng)
 
     def play(episode: Episode) -> tuple[Trajectory, Costs]:
-        nonlocal policy, value, cost, shown
         k = episode.number
-        same = episode.plays(policy)
-        if not same:
-            policy = checked("policy", episode.played, mdp.problem.shape)
-        path = mdp.sample(policy, rng, k)
-        before, cost = cost, costs_at(k)
-        if not (same and cost is before):
-            value = planning.start_value(mdp.transitions.rows, cost, policy, start)
-        values[0, k] = value
-        if noisy:
-            mean = frozen(means_at(k))
-            values[1, k] = planning.start_value(mdp.transitions.rows, mean, policy, start)
-        met = suffered(cost, path)
+        path, shown, met = walk(episode)
         realised[k] = np.add.reduce(met)
         if not is_oblivious(delays):
             played = PlayedEpisode(k, path.actions, met, path.states)
             drawn[k] = delays.after(played, delays_rng)  # type: ignore[union-attr]
-        if agent.information != "full":
-            return path, Costs(k, met)
-        if cost is not before:
-            shown = Costs(k, cost)
-        return path, altered(shown, episode=k)
+        return path, shown
 
     drive(agent, play, drawn, paths=paths, progress=progress)
 

@@ -1,18 +1,19 @@
 """Worlds: the true dynamics and costs, which a learner does not see."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from belated.core import checks
-from belated.core.arrays import Floats
-from belated.core.contract import unchecked
+from belated.core.arrays import Floats, frozen
+from belated.core.contract import Episode, Information, altered, unchecked
 from belated.tabular import policies
 from belated.tabular.costs import CostProcess, fixed
 from belated.tabular.kernels import planning
 from belated.tabular.problem import Problem
-from belated.tabular.records import Trajectory
+from belated.tabular.records import Costs, Trajectory, suffered
 from belated.tabular.transitions import Transitions
 
 
@@ -102,3 +103,45 @@ class World:
     def problem(self) -> Problem:
         """What a learner may know."""
         return self.mdp.problem
+
+
+def walker(
+    mdp: MDP,
+    costs_at: Callable[[int], Floats],
+    means_at: Callable[[int], Floats] | None,
+    information: Information,
+    values: Floats,
+    rng: np.random.Generator,
+) -> Callable[[Episode], tuple[Trajectory, Costs, Floats]]:
+    """A function that plays episodes: their path, the costs that an agent sees, and those (H,) met.
+
+    It enters the expected costs of the policies in `values` (2, K): for the costs, and for their
+    means if they are given.
+    """
+    start = mdp.problem.start_probabilities
+    policy, value = np.zeros(0), 0.0  # those of the last episode
+    cost: Floats | None = None
+    shown: Costs  # the whole cost function, if the agent sees it
+
+    def walk(episode: Episode) -> tuple[Trajectory, Costs, Floats]:
+        nonlocal policy, value, cost, shown
+        k = episode.number
+        same = episode.plays(policy)
+        if not same:
+            policy = policies.checked("policy", episode.played, mdp.problem.shape)
+        path = mdp.sample(policy, rng, k)
+        before, cost = cost, costs_at(k)
+        if not (same and cost is before):
+            value = planning.start_value(mdp.transitions.rows, cost, policy, start)
+        values[0, k] = value
+        if means_at is not None:
+            mean = frozen(means_at(k))
+            values[1, k] = planning.start_value(mdp.transitions.rows, mean, policy, start)
+        met = suffered(cost, path)
+        if information != "full":
+            return path, Costs(k, met), met
+        if cost is not before:
+            shown = Costs(k, cost)
+        return path, altered(shown, episode=k), met
+
+    return walk
