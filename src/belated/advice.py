@@ -35,7 +35,6 @@ from belated.core.wrappers import Skipping
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
-from belated.sequences import needed
 from belated.tabular.doubling import Doubling
 from belated.tabular.informed import InformedPlanner
 from belated.tabular.oppo import DelayedOPPO
@@ -47,10 +46,9 @@ from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
+from belated.verdict import proof
 
 WIDTH = 88
-POWER = 0.8416
-"""The normal quantile of 80 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +130,7 @@ def decisions(
     """The learner for a choice; see `advise`."""
     plan = ""
     if prove_within is not None:
-        floor, plan = _proof(choice, prove_within, difference, rate, amount)
+        floor, plan = proof(choice.actions, prove_within, difference, rate, amount)
     make = partial(
         LinearSampler,
         choice,
@@ -174,45 +172,6 @@ def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -
     name = "(".join(classes) + ")" * (len(classes) - 1)
     told = tuple(note for note, applies in notes.items() if applies)
     return Advice(name, repr(agent), reason, told, make)
-
-
-def _proof(
-    choice: Choice, prove_within: object, difference: object, rate: object, amount: object
-) -> tuple[float, str]:
-    """The floor, or the first phase of equal shares, that proves a difference; see `advise`."""
-    within = checks.integer("prove_within", prove_within, 1, checks.MOST)
-    if choice.actions is None or choice.actions < 2:
-        raise ValueError("prove_within must be None unless there are two listed actions or more")
-    size = checks.real("amount", amount, 0.0, above=True)
-    gap = checks.real("difference", difference, 0.0, above=True) / size
-    r = checks.real("rate", rate, 0.0, 1.0, above=True)
-    K, square = choice.actions, r * (1.0 - r)
-
-    def decisions(floor: float) -> float:
-        loser = floor / K
-        return needed(gap, square, (1.0 - floor + loser, loser), 0.05 / K, luck=POWER)
-
-    phase = math.ceil(min(decisions(1.0), 1e15))
-    if phase > within:
-        raise ValueError(
-            f"prove_within must be at least {phase:,} for a difference of {difference:g}: so many "
-            f"decisions prove it with equal shares, got {within:,}"
-        )
-    floor = next(f / 100.0 for f in range(1, 101) if decisions(f / 100.0) <= within)
-    each = (K - 1) / K * gap * size
-    lost, phased = floor * within * each, (phase + 0.01 * (within - phase)) * each
-    rest = "The answer is agent.verdict(window=..., range=...); four proofs of five come in time."
-    if phased < lost:
-        return 1.0, (
-            f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "
-            f"decisions; then agent.change(floor=0.01). That costs about {phased:.3g}; a "
-            f"floor of {floor:g} all the time costs {lost:.3g}. {rest}"
-        )
-    return floor, (
-        f"A floor of {floor:g} proves a difference of {difference:g} within {within:,} decisions. "
-        f"That costs about {lost:.3g}; equal shares for {phase:,} decisions first cost "
-        f"{phased:.3g}. {rest}"
-    )
 
 
 def tabular(

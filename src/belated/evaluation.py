@@ -99,8 +99,7 @@ def value(
     exposed = log.came.astype(float) if silence is None else shares(log, pi.shape[1], None, silence)
     if not (w * exposed).any():  # nothing has reported, or nothing that the policy would do
         return Value(math.nan, -math.inf, math.inf, effective, log.estimated)
-    robust = method == "doubly robust"
-    q = _model(log, r, exposed, pi.shape[1]) if robust else np.zeros(pi.shape)
+    q = np.zeros(pi.shape) if method == "ratio" else _model(log, r, exposed, pi.shape[1])
     model, chosen = (pi * q).sum(axis=1), q[np.arange(n), log.actions]
 
     def estimate(counts: Ints) -> float:

@@ -87,10 +87,8 @@ def log_wealth(total: Floats | float, spread: Floats | float, rho: float, *, exa
     if exact:
         z = s + a
         prior = rho * math.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
-        found: Floats = prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v
-    else:
-        found = 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))
-    return found
+        return prior + gammaln(a) + np.log(gammainc(a, z)) - a * np.log(z) + s + v  # type: ignore[no-any-return]
+    return 0.5 * np.log(4.0 * rho / a) + s * s / (2.0 * a) + log_ndtr(s / np.sqrt(a))  # type: ignore[no-any-return]
 
 
 def radius(spread: float, rho: float, alpha: float, *, exact: bool) -> float:
@@ -178,10 +176,9 @@ class Contest:
     def _enough(self) -> Bools:
         """Which lines have outcomes enough for the normal limit, (L,)."""
         squares, fourth = self._moments
-        found: Bools = self._played[0] ** 2 / self._played[1] >= (
+        return self._played[0] ** 2 / self._played[1] >= (  # type: ignore[no-any-return]
             ENOUGH * self.decisions * fourth / max(squares**2, 1e-300)
         )
-        return found
 
     def state(self) -> Floats:
         """What it has seen, as numbers (m,)."""
@@ -333,9 +330,11 @@ class Contest:
     def difference(self, line: int, other: int) -> Interval:
         """The value of a line less that of another, with both ends at the level."""
         width = self._ends[1] - self._ends[0]
-        low = 0.0 if self._sure[line, other] else -width
-        high = 0.0 if self._sure[other, line] else width
-        return self._interval(line, other, self.lines, self.exact, (low, high))
+        ends = (
+            0.0 if self._sure[line, other] else -width,
+            0.0 if self._sure[other, line] else width,
+        )
+        return self._interval(line, other, self.lines, self.exact, ends)
 
     def value(self, line: int) -> Interval:
         """The value of a line per decision. It assumes that outcomes do not change over time."""

@@ -16,8 +16,9 @@ from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
 import numpy as np
 
+from belated.core import checks
 from belated.core.arrays import Floats
-from belated.sequences import Contest, Interval
+from belated.sequences import Contest, Interval, needed
 
 DRAWS = 4096
 SPANS = (
@@ -27,6 +28,8 @@ SPANS = (
 )
 """Units of time, from how many on a larger one is used, its size and its name."""
 Z = 1.959963984540054
+POWER = 0.8416
+"""The normal quantile of 80 %."""
 SILENT = "Nothing has reported yet."
 NO_WINDOW = "Without a window no winner is named."
 OUTSIDE = "An outcome is outside of the stated range: no winner is named."
@@ -205,6 +208,44 @@ def _still(
         return None
     each = 1.0 / pace if pace > 0.0 else math.nan
     return Still(now, later, now * each + window, later * each + window)
+
+
+def proof(
+    actions: int | None, prove_within: object, difference: object, rate: object, amount: object
+) -> tuple[float, str]:
+    """The floor, or the first phase of equal shares, that proves a difference; see `advise`."""
+    within = checks.integer("prove_within", prove_within, 1, checks.MOST)
+    if actions is None or actions < 2:
+        raise ValueError("prove_within must be None unless there are two listed actions or more")
+    size = checks.real("amount", amount, 0.0, above=True)
+    gap = checks.real("difference", difference, 0.0, above=True) / size
+    r = checks.real("rate", rate, 0.0, 1.0, above=True)
+
+    def decisions(floor: float) -> float:
+        loser = floor / actions
+        return needed(gap, r * (1.0 - r), (1.0 - floor + loser, loser), 0.05 / actions, luck=POWER)
+
+    phase = math.ceil(min(decisions(1.0), 1e15))
+    if phase > within:
+        raise ValueError(
+            f"prove_within must be at least {phase:,} for a difference of {difference:g}: so many "
+            f"decisions prove it with equal shares, got {within:,}"
+        )
+    floor = next(f / 100.0 for f in range(1, 101) if decisions(f / 100.0) <= within)
+    each = (actions - 1) / actions * gap * size
+    lost, phased = floor * within * each, (phase + 0.01 * (within - phase)) * each
+    rest = "The answer is agent.verdict(window=..., range=...); four proofs of five come in time."
+    if phased < lost:
+        return 1.0, (
+            f"Equal shares (floor=1) prove a difference of {difference:g} within about {phase:,} "
+            f"decisions; then agent.change(floor=0.01). That costs about {phased:.3g}; a "
+            f"floor of {floor:g} all the time costs {lost:.3g}. {rest}"
+        )
+    return floor, (
+        f"A floor of {floor:g} proves a difference of {difference:g} within {within:,} decisions. "
+        f"That costs about {lost:.3g}; equal shares for {phase:,} decisions first cost "
+        f"{phased:.3g}. {rest}"
+    )
 
 
 def varying(row: ActionRow, level: float) -> Verdict:
