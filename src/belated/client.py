@@ -194,19 +194,22 @@ class _Connected:
             await _done(type(self)._sleep, wait)
 
     async def _answer(self, method: str, url: str, text: str | None) -> httpx.Response:
-        """The answer of the server that a request is redirected to; the token goes with it."""
+        """The answer of the server that a request is redirected to; the token goes with it.
+
+        Servers that have just lost a learner may name one another for a moment.
+        """
         for _ in range(MOST_REDIRECTIONS):
             try:
                 answer: httpx.Response = await _done(self._web.request, method, url, content=text)
             except httpx.TransportError as error:
                 raise ServiceError(f"{type(error).__name__}: {error}") from None
             if answer.status_code != 307 or answer.next_request is None:
-                break
+                return answer
             onward = answer.next_request.url
             if url.startswith("https://") and onward.scheme != "https":
                 raise ServiceError(f"redirected from https to {checks.show(str(onward))}", 307)
             url = str(onward)
-        return answer
+        raise ServiceError(f"redirected {MOST_REDIRECTIONS} times: no server drives the learner")
 
     async def _flush(self, buffer: Buffer, own: Rows, patience: float) -> list[Table]:
         """Send the records that no other call is sending, then those of this call."""

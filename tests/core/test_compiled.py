@@ -70,9 +70,10 @@ def test_kernels_of_the_same_sources_stay(tmp_path):
 
 
 def test_a_cache_without_a_digest_is_emptied(tmp_path):
-    (tmp_path / "one.nbi").write_text("")
+    for name in ("one.nbi", "one.1.nbc"):
+        (tmp_path / name).write_text("")
     discard_stale(tmp_path, "new")
-    assert not list(tmp_path.glob("*.nbi"))
+    assert [path.name for path in tmp_path.iterdir()] == [DIGEST]
     discard_stale(tmp_path / "nowhere", "new")
 
 

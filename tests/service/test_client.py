@@ -222,6 +222,28 @@ def test_a_redirection_is_followed_with_the_token():
         server.server_close()
 
 
+def test_servers_that_name_one_another_are_asked_again():
+    """Two servers may do so for a moment, when a third takes over from both."""
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.host)
+        if len(asked) > 8:
+            return httpx.Response(200, json={"episode": 7})
+        other = "b" if request.url.host == "a" else "a"
+        return httpx.Response(307, headers={"Location": f"http://{other}{request.url.path}"})
+
+    with Client("http://a", "x", transport=httpx.MockTransport(answer)) as client:
+        assert client.begin("k") == 7
+    assert asked[:6] == ["a", "b", "a", "b", "a", "a"]
+    asked.clear()
+    with (
+        Client("http://a", "x", patience=0.0, transport=httpx.MockTransport(answer)) as client,
+        pytest.raises(ServiceError, match="redirected 5 times"),
+    ):
+        client.begin("k")
+
+
 def test_a_token_sent_over_tls_is_not_sent_without():
     def answer(request):
         assert request.url.scheme == "https"

@@ -78,6 +78,19 @@ def test_the_table_of_a_learner_states_the_terms_of_its_verdict(tmp_path, clock)
         LearnerConfig(name="mail", problem=bl.Problem(2, 2, 1), level=0.9)
 
 
+def test_a_holdout_that_plays_a_policy_is_weighted_by_that_policy(tmp_path):
+    policy = np.array([0.9, 0.1])
+    agent = {"kind": "linear_sampler", "holdout": 0.3, "reference": policy.tolist()}
+    with InProcess(config(tmp_path, learners=[{**MAIL, "agent": agent}])) as client:
+        made = played(client, 80, np.random.default_rng(0), [1.0, 3.0])
+        told = client.get(f"{BASE}/report").json()["holdout"]
+    actions = np.array([one["action"] for one in made])
+    weights = 0.3 * policy[actions] / [one["probability"] for one in made]
+    assert told["decisions"] == pytest.approx(weights.sum())
+    held = (weights * np.where(actions == 1, 3.0, 1.0)).sum() / weights.sum()
+    assert told["mean"] == pytest.approx(held)
+
+
 def test_the_report_counts_what_was_decided_and_what_came(tmp_path):
     table = config(tmp_path, learners=[MAIL])
     with InProcess(table) as client:

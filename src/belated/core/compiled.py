@@ -50,8 +50,8 @@ def discard_stale(cache: Path, digest: str) -> None:
     try:
         if mark.exists() and mark.read_text(encoding="ascii") == digest:
             return
-        for index in cache.glob("*.nbi"):
-            index.unlink(missing_ok=True)
+        for old in cache.glob("*.nb[ic]"):  # an index is written before the code that it names
+            old.unlink(missing_ok=True)
         mark.write_text(digest, encoding="ascii")  # last, so that nobody trusts a full cache
     except OSError:
         return  # another process empties it, or nobody may: then numba cannot write to it either

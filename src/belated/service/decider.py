@@ -196,6 +196,7 @@ class PublishedAgent:
         """Decide from another model."""
         self.model, self.published = Model.from_bytes(content), version
         self.problem, self.holdout = self.model.problem, self.model.holdout
+        self.reference = self.model.reference
 
     def check_observation(self, x: object, among: object) -> None:
         """Raise `ValueError` if no decision is possible there."""

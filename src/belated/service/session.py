@@ -22,7 +22,7 @@ import numpy as np
 
 from belated.core import saving
 from belated.core.arrays import Floats
-from belated.core.contract import Episode
+from belated.core.contract import Decision, Episode
 from belated.core.episodes import compare
 from belated.linear.reward import EVENT, Reward
 from belated.service.config import LearnerConfig, Limits
@@ -449,6 +449,7 @@ class Session:
         self._make_room(len(asked))
         agent, numbers = self.runner.agent, self._free(len(asked))
         model, share = getattr(agent, "published", None), getattr(agent, "holdout", 0.0)
+        policy = getattr(agent, "reference", None)
         rows = [
             (number, one.key, self._seq, self.runner.version, self.now, None, model)
             for number, one in zip(numbers, asked, strict=True)
@@ -463,7 +464,7 @@ class Session:
         for one, observation in zip(asked, seen, strict=True):
             made = self.runner.decide(observation, among=one.among, now=self.now)
             chance = float(made.probability)
-            holdout = float(share and share / (np.count_nonzero(made.probabilities) * chance))
+            holdout = share and share * _held(made, policy) / chance
             known = None if model is None else _dumped(agent.foreseen(one.among, made))
             x, among = _dumped(one.observation), _dumped(one.among)
             decisions.append(
@@ -818,6 +819,14 @@ def _check_same(one: Asked, observation: str, allowed: str, policy: str | None) 
     else:
         return
     raise Refusal(f"key {one.key!r} was used before with {differs}", "key", "conflict")
+
+
+def _held(made: Decision, policy: Sequence[float] | None) -> float:
+    """The probability of the action of a decision under the policy of the holdout, or uniform."""
+    possible = made.probabilities > 0.0
+    given = possible * (1.0 if policy is None else np.array(policy))
+    given = given if given.any() else possible
+    return float(given[made.action] / given.sum())
 
 
 def _steps(path: Trajectory) -> Facts:
