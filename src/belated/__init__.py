@@ -56,16 +56,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-__all__ = sorted([*TOP, *MODULES])  # noqa: PLE0605
+__all__ = sorted([*TOP, *MODULES.split()])  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name in TOP:
-        globals()[name] = getattr(import_module(f"belated.{TOP[name]}"), name)
-    elif find_spec(f"belated.{name}") is None:
+    if name not in TOP and find_spec(f"belated.{name}") is None:
         raise AttributeError(f"module 'belated' has no attribute {name!r}")
-    else:
-        import_module(f"belated.{name}")  # which sets it here
+    home = import_module(f"belated.{TOP.get(name, name)}")
+    globals()[name] = getattr(home, name) if name in TOP else home
     return globals()[name]
 
 

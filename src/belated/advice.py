@@ -20,8 +20,6 @@ setting:
 Step sizes come from `tuning` if K and D are known; otherwise from the anytime rule or from phases.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Mapping
@@ -70,8 +68,7 @@ class Advice:
     make: Callable[[], Agent]
 
     def __str__(self) -> str:
-        said = [f"Use   {self.call}", f"Why   {self.reason}"]
-        said += [f"Mind  {note}" for note in self.notes]
+        said = [f"Use   {self.call}", f"Why   {self.reason}", *map("Mind  {}".format, self.notes)]
         return "\n".join(textwrap.fill(text, WIDTH, subsequent_indent=" " * 6) for text in said)
 
     __repr__ = __str__
@@ -170,8 +167,7 @@ def _advice(make: Callable[[], Agent], reason: str, notes: Mapping[str, bool]) -
     agent = make()
     classes = [type(one).__name__ for one in nested(agent)]
     name = "(".join(classes) + ")" * (len(classes) - 1)
-    told = tuple(note for note, applies in notes.items() if applies)
-    return Advice(name, repr(agent), reason, told, make)
+    return Advice(name, repr(agent), reason, tuple(note for note in notes if notes[note]), make)
 
 
 def tabular(

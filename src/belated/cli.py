@@ -3,8 +3,6 @@
 Exit codes: 0 success, 1 some runs failed, 2 wrong input; 130 interrupted (`__main__`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import sys

@@ -13,8 +13,6 @@ delays are fitted anew in each sample. Both estimators assume that the delay of 
 only on its action.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,12 +152,11 @@ def _model(log: DecisionLog, r: Floats, share: Floats, actions: int) -> Floats:
     half = np.arange(len(log)) % 2
     mean = r.sum() / max(share.sum(), 1e-12)
     q = np.empty((len(log), actions))
-    for a in range(actions):
-        for fold in (0, 1):
-            mine = (log.actions == a) & (half != fold)
-            V = ridge + (x[mine] * share[mine, None]).T @ x[mine]
-            b = x[mine].T @ (r[mine] - mean * share[mine])
-            q[half == fold, a] = mean + x[half == fold] @ np.linalg.solve(V, b)
+    for a, fold in np.ndindex(actions, 2):
+        mine = (log.actions == a) & (half != fold)
+        V = ridge + (x[mine] * share[mine, None]).T @ x[mine]
+        b = x[mine].T @ (r[mine] - mean * share[mine])
+        q[half == fold, a] = mean + x[half == fold] @ np.linalg.solve(V, b)
     return q
 
 

@@ -4,8 +4,6 @@ A name is listed once. `belated` imports it when it is first used, because compi
 import; `saving` looks up the classes that a file may hold, and `config` those that a file may name.
 """
 
-from __future__ import annotations
-
 import re
 
 AGENTS = {
@@ -83,19 +81,7 @@ TOP = {
 }
 """Names at the top of the package."""
 
-MODULES = (
-    "costs",
-    "delays",
-    "environments",
-    "evaluation",
-    "lab",
-    "parts",
-    "planning",
-    "stale",
-    "testing",
-    "tuning",
-    "wrappers",
-)
+MODULES = "costs delays environments evaluation lab parts planning stale testing tuning wrappers"
 """Public modules."""
 
 

@@ -5,8 +5,6 @@ A state is a one-hot vector, a cost is a negated outcome, and an episode that ne
 episode as soon as it is known, so that an episode that has not reported yet counts by its age.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -59,9 +57,8 @@ class TableSampler(Learner[bool]):
         self._rows = np.eye(problem.states) if problem.states > 1 else None
         choice = Choice(problem.actions, None if self._rows is None else problem.states)
         given: dict[str, Any] = {"changes": changes, "floor": floor, "seed": seed}
-        sampler = LinearSampler(choice, silence=-self.silence, **given)  # which checks the rest
+        self._sampler = LinearSampler(choice, silence=-self.silence, **given)  # checks the rest
         super().__init__(problem, silence=self.silence, **given)
-        self._sampler = sampler
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (1, S, A) to play in it."""

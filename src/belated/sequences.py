@@ -32,8 +32,6 @@ that is played rarely looks certain before its first success, so both lines need
 twenty outcomes, where one of a hundred decisions has one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -448,7 +446,7 @@ def needed(
 
 def _range(given: tuple[float, float] | list[float]) -> tuple[float, float]:
     """The range, checked."""
-    ends = checks.floats("range", given, "(2,)", (1,))
-    if not (ends.shape == (2,) and np.isfinite(ends).all() and ends[0] < ends[1]):
+    low, high = checks.shaped("range", given, (2,)).tolist()
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"range must be two finite numbers that rise, got {checks.show(given)}")
-    return float(ends[0]), float(ends[1])
+    return low, high

@@ -110,9 +110,8 @@ class Run:
         for its beginning, so that `regret` is negative there and this is not. Of decisions with
         features it is `regret`.
         """
-        if self.best is None:
-            return self.regret
-        return np.cumsum(self.values) - self.best.so_far
+        total = np.cumsum(self.values)
+        return self.regret if self.best is None else total - self.best.so_far
 
     @property
     def score(self) -> float:

@@ -7,8 +7,6 @@ sequences over the decisions whose outcomes are final, so that they stay valid a
 assume that the window is long enough, and no drift by which lines differ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -176,9 +174,9 @@ def verdict(
     best = contest.winner(active)
     if best is not None:
         winner, how = rows[best].action, "exact" if contest.exact else "asymptotic"
-        lead = "" if best == first else f" {lead}"
-        sure = f"that is sure at every look ({_percent(contest.level)}, {how})"
-        return replace(found, winner=winner, sentence=f"{winner} wins: {sure}.{lead} {price}")
+        sure = f"{winner} wins: that is sure at every look ({_percent(contest.level)}, {how})."
+        said = f"{sure} {price}" if best == first else f"{sure} {lead} {price}"
+        return replace(found, winner=winner, sentence=said)
     still = _still(rows, contest, first, active, shares, pace, window)
     end = "Too early to be sure, and the actions hardly differ."
     if still is not None:
