@@ -330,11 +330,13 @@ def _guarantee(
     useful = setting.useful_from(problem, mean_delay)
     bound = f"Its regret bound {kind} the trivial H K from K = {useful:,} on {known}"
     anytime = totals is None and wrapper is None and not optimistic
-    later = not full and not stochastic and not (arms and problem.states == 1)
-    dapo = (
-        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
-        "several episodes arrives together, and learns slowly with the rates of "
-        "belated.tuning.dapo(problem, episodes, total_delay); belated."
+    later = not (full or stochastic or (arms and problem.states == 1))
+    faster = (
+        "UOBREPS, whose form for delays is a reconstruction with an unproved bound, smaller in H, "
+        "learned faster."
+        if unknown
+        else "DelayedFTRL has a rate that is smaller in H, and learned faster with its tuning for "
+        "practice, which has no bound."
     )
     about = {
         "The anytime step size stops counting episodes that are overdue. To the bound, each of "
@@ -356,10 +358,9 @@ def _guarantee(
         "belated.ZimmertSeldin(problem) has the best known bound for arms, 4 sqrt(A K) + "
         "sqrt(8 D ln A) in expectation, and needs neither K nor "
         "D.": arms and not stochastic and problem.states == 1,
-        f"{dapo}UOBREPS, whose form for delays is a reconstruction with an unproved bound, smaller "
-        "in H, learned faster.": later and unknown,
-        f"{dapo}DelayedFTRL has a rate that is smaller in H, and learned faster with its tuning "
-        "for practice, which has no bound.": later and not unknown,
+        "belated.DAPO has a bound of order sqrt(K + D), which is unproved where feedback of "
+        "several episodes arrives together, and learns slowly with the rates of "
+        f"belated.tuning.dapo(problem, episodes, total_delay); belated.{faster}": later,
     }
     return _advice(make, f"{reason}. {bound}.", about)
 

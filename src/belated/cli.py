@@ -236,8 +236,7 @@ def kinds_(name: str | None = None, /) -> None:
         _say(f"\n{section}" if name is None else section, "bold")
         for _, kind, about, parameters in kinds:
             _say(f"  {kind}: {', '.join(parameters) or 'no parameters'}")
-            shown = about.splitlines()[0] if name is None else about
-            _say(textwrap.indent(shown, " " * 6))
+            _say(textwrap.indent(about.splitlines()[0] if name is None else about, " " * 6))
 
 
 @app.command

@@ -238,7 +238,7 @@ def drive(
                 line.push([StepCost(k, h, cost)], int(delays[k, h]))
             came = [d for d in delays[k].tolist() if d != NEVER]
             line.push(late[:-1], max(came, default=NEVER))
-        elif late:
+        else:
             line.push(late, int(delays[k].max()))
         agent.observe([*now, *line.release(k)])
 
