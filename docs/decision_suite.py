@@ -55,9 +55,9 @@ def gather(directory: Path, tuning: Path | None = None) -> None:
 
 
 def _same(first: Experiment, second: Experiment) -> bool:
-    """Whether two experiments differ at most in their number of seeds."""
-    return toml.dumps(dataclasses.replace(first, seeds=1)) == toml.dumps(
-        dataclasses.replace(second, seeds=1)
+    """Whether two experiments differ at most in their number of seeds, and in what they show."""
+    return toml.dumps(dataclasses.replace(first, seeds=1, about="")) == toml.dumps(
+        dataclasses.replace(second, seeds=1, about="")
     )
 
 
