@@ -150,8 +150,10 @@ class Run:
         sign, unit, what, rival, form = 1.0, "episode", "cost", "best fixed policy", ".3f"
         if self.best_policy is None:
             sign, unit, what, rival, form = -1.0, "decision", "outcome", "best policy", ".4g"
-        parts = (self.values[:tenth], self.values[-tenth:], self.comparator, self.uniform)
-        first, last, best, uniform = (format(sign * part.mean(), form) for part in parts)
+        first, last, best, uniform = (
+            format(sign * part.mean(), form)
+            for part in (self.values[:tenth], self.values[-tenth:], self.comparator, self.uniform)
+        )
         score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
         text = (
             f"Run of {len(self.values)} {unit}s: {what} per {unit} {first} at first, {last} at the "

@@ -239,10 +239,9 @@ def open_episodes_are_told(make: MakeAgent, trial: Any, rng: np.random.Generator
 
 def _open(agent: Agent) -> list[int]:
     """The open episodes, on which both methods must agree."""
-    numbers = agent.open_episodes()
-    one_by_one = [n for n in range(agent.begun + 2) if agent.is_open(n)]
-    _same("open_episodes() must be those with is_open(number)", numbers, one_by_one)
-    return numbers
+    found = [n for n in range(agent.begun + 2) if agent.is_open(n)]
+    _same("open_episodes() must be those with is_open(number)", agent.open_episodes(), found)
+    return found
 
 
 RULES: tuple[Callable[[MakeAgent, Any, np.random.Generator], None], ...] = (
