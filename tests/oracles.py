@@ -9,7 +9,6 @@ import numpy as np
 import belated as bl
 from belated.config.part import part, with_defaults
 from belated.core import tree
-from belated.lab.scenes import ENVIRONMENTS
 
 
 def dense(mdp: bl.MDP) -> np.ndarray:
@@ -86,6 +85,8 @@ def delay_lower_bound(scene):
     With N = K / (d + 1) blocks of d + 1 episodes it is
     H (d + 1) E[max over a of N / 2 - Bin_a(N, 1/2)].
     """
+    from belated.lab.scenes import ENVIRONMENTS  # tests/warm.py runs without the lab
+
     world = with_defaults(scene.environment, ENVIRONMENTS).values
     length = world["delay"] + 1
     blocks, rest = divmod(scene.episodes, length)

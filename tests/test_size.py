@@ -9,9 +9,9 @@ import belated
 
 ROOT = Path(belated.__file__).parent
 BUDGETS = {
-    "core": (1849, 41, 6.15),
+    "core": (1850, 41, 6.15),
     "tabular": (4941, 80, 6.35),
-    "linear": (1634, 17, 7.25),
+    "linear": (1636, 17, 7.25),
     "lab": (1747, 18, 7.49),
     "service": (2658, 34, 6.06),
     "config": (320, 5, 6.24),

@@ -510,6 +510,10 @@ def test_a_log_is_made_from_columns_of_a_frame():
     bl.LinearSampler(bl.Choice(["a", "b"])).replay(log)
     with pytest.raises(ValueError, match="actions must be"):
         DecisionLog(["c"], [0.5], [1.0], names=["a", "b"])
+    with pytest.raises(ValueError, match="names must be a Sequence of the names"):
+        DecisionLog([0], [0.5], [1.0], names=5)
+    with pytest.raises(ValueError, match="observations must be an Iterable such as a list"):
+        bl.recommend(bl.Choice(2, 1)).decide_many(5)
 
 
 def test_the_log_of_a_learner_can_be_replayed():

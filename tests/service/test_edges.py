@@ -27,9 +27,9 @@ def campaign(client, n, first=0, **asked):
 
 def test_decisions_without_features_are_evaluated(tmp_path):
     mail = {"name": "mail", "actions": ["plain", "question"],
-            "agent": {"kind": "linear_sampler", "floor": 0.3}}  # fmt: skip
+            "agent": {"kind": "linear_sampler", "floor": 1.0}}  # fmt: skip
     with InProcess(config(tmp_path, learners=[mail])) as client:
-        campaign(client, 60)
+        campaign(client, 60)  # equal shares: draws do not depend on what is learned by when
         told = client.get(f"{BASE}/evaluation").json()
     values = {row["policy"]: row["value"] for row in told["policies"]}
     assert told["decisions"] == 60

@@ -171,7 +171,8 @@ def whole_numbers(name: str, value: object, low: int, high: int | None = None) -
 def instance(name: str, value: object, kind: type, hint: str = "") -> None:
     """Check that the value is of this class; the hint says where to get one."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a {kind.__name__}{hint}, got {show(value)}")
+        a = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ValueError(f"{name} must be {a} {kind.__name__}{hint}, got {show(value)}")
 
 
 def generator(name: str, value: object) -> None:

@@ -73,9 +73,11 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        if threshold != math.inf:
-            threshold = math.floor(checks.real("threshold", threshold, 0.0))
-        self.threshold = self.longest_delay = threshold
+        finite = threshold != math.inf
+        self.threshold: float = (
+            math.floor(checks.real("threshold", threshold, 0.0)) if finite else math.inf
+        )
+        self.longest_delay = self.threshold
         self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:

@@ -127,6 +127,7 @@ def _listed(value: Any) -> Any:
 
 def _numbered(actions: Any, names: Sequence[str] | None) -> Any:
     """The numbers of actions that are given by their names."""
+    checks.instance("names", names or (), Sequence, " of the names of all actions")
     listed, places = _listed(actions), {name: place for place, name in enumerate(names or ())}
     return [places[checks.choice("actions", one, places)] for one in listed] if names else listed
 

@@ -188,6 +188,7 @@ class LinearSampler(Model, Deciding):
         self, observations: Iterable[object], now: float | None = None
     ) -> list[Decision]:
         """Decide for several observations, or for none of them if one is invalid."""
+        checks.instance("observations", observations, Iterable, " such as a list or rows (n, d)")
         asked = [self.problem.check_observation(x) for x in observations]
         return [self.decide(x, now=now) for x in asked]
 
