@@ -456,8 +456,9 @@ class Buffer:
         """The rows of a statement; what it writes is on disk then, in a file that has a name."""
         with self._lock, self._db:
             found = self._db.execute(statement, values).fetchall()
-        if os.path.exists(self._path) and os.path.samestat(os.stat(self._path), self._file):
-            return found
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(self._path), self._file):
+                return found
         raise OSError(
             f"{self._name} was deleted or replaced while the client was open, so its records may "
             "be lost; open a client anew"

@@ -216,6 +216,7 @@ def open_episodes_are_told(make: MakeAgent, trial: Any, rng: np.random.Generator
     itself; the newest is always open, and closed episodes stay closed.
     """
     agent = make()
+    _same("open episodes of a fresh agent", agent.open_episodes(), [])
     for _ in range(3):
         *done, outcome = _played(trial, agent, rng)
     before = _open(agent)

@@ -91,7 +91,8 @@ class Broken:
         return self._agent.begun + (self._fault == "begun")
 
     def open_episodes(self):
-        return self._agent.open_episodes()
+        early = self._fault == "early" and not self._agent.begun
+        return [0] if early else self._agent.open_episodes()
 
     def is_open(self, number):
         return self._agent.is_open(number) or (self._fault == "open" and number == 2)
@@ -132,7 +133,8 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    "fault", ["numbers", "begun", "shared", "chance", "sums", "swallows", "half", "deaf", "open"]
+    "fault",
+    ["numbers", "begun", "shared", "chance", "sums", "swallows", "half", "deaf", "open", "early"],
 )
 def test_check_agent_finds(fault):
     with pytest.raises(AssertionError):
