@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,7 @@ from belated.service.runner import (
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, Outcome, Refusal, episode_of, parse, seconds
+from belated.service.wire import Asked, Done, Outcome, Refusal, read
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -566,11 +566,11 @@ class Session:
 
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
-        read = list(self._read(given))
-        states = self._states(one.episode for one, _ in read if not isinstance(one, Outcome))
+        records = self._read(given)
+        states = self._states(one.episode for one, _ in records if not isinstance(one, Outcome))
         outcomes = [
             one if isinstance(one, Outcome) else self._take(one, states[one.episode], happened)
-            for one, happened in read
+            for one, happened in records
         ]
         for outcome in outcomes:
             self.count(outcome.outcome)
@@ -581,7 +581,7 @@ class Session:
             self.call("observe", records=[], now=self.now)
         return outcomes
 
-    def _read(self, given: Sequence[Any]) -> Iterator[tuple[Any, float]]:
+    def _read(self, given: Sequence[Any]) -> list[tuple[Any, float]]:
         """The records and when they happened, or the outcomes of those that cannot be read."""
         named = (one["key"] for one in given if isinstance(one, Mapping) and "key" in one)
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
@@ -589,15 +589,7 @@ class Session:
             self._select("SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys)
         )
         terms = (self.problem, self.config.scale, self.config.information)
-        for one in given:
-            number: Any = msgspec.UNSET
-            try:
-                number = episode_of(one, found)
-                record = parse(one, number, *terms)
-                yield record, seconds(one["time"]) if "time" in one else self.now
-            except Refusal as error:
-                field = {"part" if error.outcome == "unknown" else "field": error.field}
-                yield Outcome.of(error.outcome, number, why=str(error), **field), 0.0
+        return [read(one, found, self.now, *terms) for one in given]
 
     def _take(self, record: Any, state: EpisodeState, happened: float) -> Outcome:
         """The outcome of a record, whose facts are noted; those of earlier ones are known."""

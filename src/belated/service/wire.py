@@ -17,7 +17,8 @@ whether the deadline was met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,7 +41,13 @@ BESIDE = {
     "rewards": ("range", "time"),
     "reward": ("step", "range", "time"),
 }
-"""The values of records, each of which has exactly one, and the fields that may stand beside it."""
+EVENTS = {"reward": ("event", "time")}
+"""The values of records, each of which has exactly one, and the fields that may stand beside it; of
+learners with states and of decisions."""
+MISSING = ("episode", "step", "range")
+"""Fields that can be wrong because they are not there."""
+RECORD = re.compile(r"^\w+ of episode \d+: ")
+"""How the message of a record begins."""
 LATEST = 1e11
 """Times in seconds are below this; milliseconds since 1970 are above."""
 LONGEST_KEY = 200
@@ -189,141 +196,110 @@ class End:
         return {"end": self.state}
 
 
-def episode_of(given: object, keys: Mapping[str, int]) -> int:
-    """The episode that a record names, by its number or by the client's key."""
-    if not isinstance(given, Mapping):
-        raise Refusal(f"a record must be an object, got {checks.show(given)}", "record")
-    if "key" not in given:
-        return int(_field("episode", given.get("episode"), checks.integer, 0, LARGEST_WHOLE))
-    key = given["key"]
-    if "episode" in given or not isinstance(key, str):
-        raise Refusal(
-            f"a record must have an episode, or a key that is a text, got {checks.show(key)}", "key"
-        )
-    if key not in keys:
-        raise Refusal(f"key {checks.show(key)} is not known", "key", "unknown")
-    return keys[key]
-
-
-def parse(
-    given: Mapping[str, Any],
-    episode: int,
+def read(
+    given: Any,
+    keys: Mapping[str, int],
+    now: float,
     problem: Any,
     rewards: Scale | None = None,
     information: str = "bandit",
-) -> Any:
-    """The record that a JSON value describes; a `Refusal` names its wrong field.
+) -> tuple[Any, float]:
+    """The record that a JSON value describes and when it happened, or the outcome of a wrong one.
+
+    The message of a check begins with the wrong field, or with the record and its field.
 
     Args:
         given: the value.
-        episode: the number of its episode.
+        keys: the episodes by the client's keys.
+        now: the time of the request.
         problem: checks records, and reads its own kinds of them.
         rewards: the scale of rewards in records that state no range.
         information: what costs say, "bandit" or "full".
     """
-    if isinstance(problem, Choice):
-        return _reward(given, episode)
     name = "record"
+    if not isinstance(given, Mapping):
+        why = f"a record must be an object, got {checks.show(given)}"
+        return Outcome.of("invalid", why=why, field=name), now
+    number: Any = UNSET
     try:
-        if problem.states is None:
-            told = {word: given[word] for word in given.keys() - {"key", "time"}}
-        else:
-            name = _named(given)
-            if name == "end":
-                return End(episode, checks.integer(name, given[name], 0, problem.states - 1))
-            told = _told(name, given, problem.horizon, rewards)
-        made = problem.read({**told, "episode": episode})
-        name = "step" if isinstance(made.part, int) else name
+        number = _episode(given, keys)
+        if number is None:
+            why = f"key {checks.show(given['key'])} is not known"
+            return Outcome.of("unknown", why=why, part="key"), now
+        happened = _seconds(given["time"]) if "time" in given else now
+        name, told = _told(given, problem, rewards)
+        if name == "end":
+            return End(number, checks.integer(name, told[name], 0, problem.states - 1)), happened
+        if isinstance(problem, Choice):
+            value = checks.real(name, told[name], -LARGEST, LARGEST)
+            return Reward(number, value, told.get("event")), happened
+        made = problem.read({**told, "episode": number})
         problem.check(made, information)
-        return made
+        return made, happened
     except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(str(error), name) from None
+        word = RECORD.sub("", str(error)).partition(" ")[0]
+        field = word if word.partition(".")[0] in {*MISSING, *given} else name
+        return Outcome.of("invalid", number, why=str(error), field=field[:80]), now
 
 
-def _reward(given: Mapping[str, Any], episode: int) -> Reward:
-    """The record of a learner of decisions."""
-    if "reward" not in given:
-        raise Refusal(f"a record must have a reward, got {checks.show(given)}", "record")
-    _check_words(given, "reward", ("event", "time"))
-    value = _field("reward", given["reward"], checks.real, -LARGEST, LARGEST)
-    return Reward(episode, value, _field("event", given.get("event"), _event))
+def _episode(given: Mapping[str, Any], keys: Mapping[str, int]) -> int | None:
+    """The episode that a record names, by its number or by the client's key; None: not known."""
+    if "key" not in given:
+        return checks.integer("episode", given.get("episode"), 0, LARGEST_WHOLE)
+    key = given["key"]
+    if "episode" in given or not isinstance(key, str):
+        raise ValueError(f"key must be a text, and no episode beside it, got {checks.show(key)}")
+    return keys.get(key)
 
 
-def _check_words(given: Mapping[str, Any], name: str, beside: Iterable[str]) -> None:
-    """Raise `Refusal` for a field that must not stand beside a value."""
-    for unknown in sorted(given.keys() - {"key", "episode", name, *beside}):
-        raise Refusal(f"unknown key {checks.show(unknown)} beside {name}", unknown[:80])
-
-
-def _named(given: Mapping[str, Any]) -> str:
-    """The name of the value of a record."""
-    found = [name for name in BESIDE if name in given]
-    if len(found) != 1:
-        raise Refusal(
-            f"a record must have exactly one of {', '.join(BESIDE)}, got {found or 'none'}",
-            found[1] if found else "record",
-        )
-    _check_words(given, found[0], BESIDE[found[0]])
-    return found[0]
-
-
-def _told(
-    name: str, given: Mapping[str, Any], horizon: int, rewards: Scale | None
-) -> dict[str, Any]:
-    """The value of a record as a problem with states reads it: rewards become costs."""
-    value = given[name]
-    if name in ("reward", "rewards"):
-        name, value = name.replace("reward", "cost"), _costs(name, given, rewards)
-    if name == "cost":
-        step = given.get("step", 0 if horizon == 1 else None)
-        return {name: value, "step": _field("step", step, checks.integer, 0, LARGEST_WHOLE)}
-    if name == "path" and isinstance(value, Mapping):
-        for part in {"states", "actions"} & value.keys():
-            _field(f"path.{part}", value[part], checks.whole_numbers, 0, LARGEST_WHOLE)
-    return {name: value}
-
-
-def _costs(name: str, given: Mapping[str, Any], rewards: Scale | None) -> Any:
-    """The rewards of a record as costs."""
-    own = None if rewards is None else [rewards.low, rewards.high]
-    bounds = given.get("range", own)
-    if bounds is None:
-        raise Refusal(f"{name} needs a range [low, high]: where rewards lie", "range")
-    if own is not None and bounds != own:
-        raise Refusal(
-            f"range must be that of the learner, {own}, or left out, got {checks.show(bounds)}",
-            "range",
-        )
-    scale = rewards or _field("range", bounds, Scale.of)
-    if name == "reward":
-        return float(scale.costs(name, checks.real(name, given[name], -np.inf)))
-    return scale.costs(name, checks.floats(name, given[name], "(H,) or (H, S, A)", (1, 3)))
-
-
-def _field(name: str, value: object, check: Callable[..., Any], *limits: Any) -> Any:
-    """A field that passes a check; otherwise a `Refusal` that names it."""
-    try:
-        return check(name, value, *limits)
-    except ValueError as error:
-        raise Refusal(str(error), name) from None
-
-
-def _event(name: str, value: Any) -> Any:
-    fits = isinstance(value, str) and len(value) <= LONGEST_KEY and "\0" not in value
-    if value is not None and not fits:
+def _told(given: Mapping[str, Any], problem: Any, rewards: Scale | None) -> tuple[str, Any]:
+    """The name of the value of a record, and its fields as the problem reads them."""
+    told = {word: given[word] for word in given.keys() - {"key", "time"}}
+    decides = isinstance(problem, Choice)
+    if problem.states is None and not decides:
+        return "record", told
+    values = EVENTS if decides else BESIDE
+    name = next((word for word in values if word in given), "")
+    if not name:
+        raise ValueError(f"a record must have {' or '.join(values)}, got {checks.show(given)}")
+    for word in sorted(given.keys() - {"key", "episode", name, *values[name]}):
+        raise ValueError(f"{word} must be left out beside {name}, got {checks.show(given[word])}")
+    event = told.get("event")
+    if isinstance(event, str) and (len(event) > LONGEST_KEY or "\0" in event):
         allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
-        raise ValueError(f"{name} must be {allowed}, got {checks.show(value)}")
-    return value
+        raise ValueError(f"event must be {allowed}, got {checks.show(event)}")
+    if decides:
+        return name, told
+    if name in ("cost", "reward"):
+        told.setdefault("step", 0 if problem.horizon == 1 else None)
+    if name in ("reward", "rewards"):
+        told[name.replace("reward", "cost")] = _cost(name, told.pop(name), told, rewards)
+    path: Any = told.get("path")
+    for part in {"states", "actions"} & (path.keys() if isinstance(path, Mapping) else set()):
+        checks.whole_numbers(f"path.{part}", path[part], 0, LARGEST_WHOLE)
+    return name, told
 
 
-def seconds(value: object) -> float:
+def _cost(name: str, given: Any, told: dict[str, Any], rewards: Scale | None) -> Any:
+    """The reward of a step, or those of all, as costs."""
+    own = None if rewards is None else [rewards.low, rewards.high]
+    bounds = told.pop("range", own)
+    if own is not None and bounds != own:
+        raise ValueError(
+            f"range must be that of the learner, {own}, or left out, got {checks.show(bounds)}"
+        )
+    scale = rewards or Scale.of(f"range of {name}", bounds)
+    if name == "reward":
+        return float(scale.costs(name, checks.real(name, given, -np.inf)))
+    return scale.costs(name, checks.floats(name, given, "(H,) or (H, S, A)", (1, 3)))
+
+
+def _seconds(value: object) -> float:
     """A time in seconds since 1970, from such a number or from ISO 8601 with a zone."""
     if not isinstance(value, str):
-        return float(_field("time", value, checks.real, -LATEST, LATEST))
+        return checks.real("time", value, -LATEST, LATEST)
     with suppress(ValueError):
         moment = datetime.fromisoformat(value[:64])
         if moment.tzinfo is not None:
             return moment.timestamp()
-    raise Refusal(
-        f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}", "time"
-    )
+    raise ValueError(f"time must be ISO 8601 with a zone, or seconds, got {checks.show(value)}")
