@@ -257,18 +257,17 @@ delays = { kind = "late_by_a_file:waits" }
 name = "A"
 kind = "oppo"
 """)
-    monkeypatch.setattr("belated.lab.task.rehearse", lambda *given: trace.unlink())
-    code, out, err = call(
-        capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o")
-    )
+    monkeypatch.setattr("belated.lab.engine.rehearse", lambda *given: trace.unlink())
+    command = ["run", str(tmp_path / "x.toml"), "--engine", "here", "--out", str(tmp_path / "o")]
+    code, out, err = call(capsys, *command)
     assert code == 1
     assert "failed: broken/a/seed-0: PartError" in err
     assert "fine" in out
     report = (tmp_path / "o" / "report.html").read_text()
     assert "1 of 2 runs are finished; raised: broken/a/seed-0" in report
     trace.write_text("delay\n1\n1\n1\n")
-    monkeypatch.setattr("belated.lab.task.rehearse", lambda *given: None)
-    call(capsys, "run", str(tmp_path / "x.toml"), "--jobs", "1", "--out", str(tmp_path / "o"))
+    monkeypatch.setattr("belated.lab.engine.rehearse", lambda *given: None)
+    call(capsys, *command)
     assert not list((tmp_path / "o" / "failed").rglob("*.txt"))
     assert "raised" not in (tmp_path / "o" / "report.html").read_text()
 

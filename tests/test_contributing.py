@@ -41,13 +41,14 @@ def test_one_feedback_is_a_short_walk():
 
 
 @pytest.mark.slow
-def test_the_demo_walks_no_further_than_before():
-    """All of it in one process: the command, the lab, and the agents that the demo compares."""
+@pytest.mark.parametrize("engine", ["local", "here"])
+def test_the_demo_is_a_short_walk(engine):
+    """What its command does itself, and all of it with the agents that it compares."""
     pytest.importorskip("joblib")
-    files = walk.demo()
-    assert len(files) <= walk.DEMO, files
+    files = walk.demo(engine)
     own = [file for file in files if file.startswith(("cli", "lab/", "config/"))]
-    assert 10 <= len(own) <= walk.COMMAND, own
+    assert len(files) <= (walk.DEMO_HERE if engine == "here" else walk.DEMO), files
+    assert 10 <= len(own) <= walk.DEMO, own
 
 
 @pytest.mark.long

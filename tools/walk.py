@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,8 +24,12 @@ import belated as bl
 
 PACKAGE = Path(bl.__file__).parent
 EPISODE, FEEDBACK = 12, 12
-DEMO, COMMAND = 56, 16
-"""The most files that a walk may run through; of the demo, in all and of command line and lab."""
+DEMO, DEMO_HERE = 18, 55
+"""The most files that a walk may run through.
+
+The demo is walked twice: `belated run demo`, in the process of the command, which leaves worlds and
+agents to its workers; and with `--engine here`, where all of it is one process.
+"""
 
 
 class Walk:
@@ -73,13 +78,13 @@ def http_feedback() -> list[str]:
     return _walked(lambda walk: asyncio.run(_served(walk)))
 
 
-def demo() -> list[str]:
+def demo(engine: str = "local") -> list[str]:
     """The walk of `belated run demo` in this process, with a few episodes."""
     from belated import cli  # noqa: PLC0415 - the lab is an extra
 
     def command() -> None:
         with tempfile.TemporaryDirectory() as directory, redirect_stdout(io.StringIO()):
-            few = ["--engine", "here", "--episodes", "20", "--seeds", "1", "--out", directory]
+            few = ["--engine", engine, "--episodes", "20", "--seeds", "1", "--out", directory]
             assert cli.main(["run", "demo", *few]) == 0
 
     def twice(walk: Walk) -> None:
@@ -145,6 +150,12 @@ def _walked(run: Callable[[Walk], object]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for walk in (bandit_episode, http_feedback, demo):
+    walks = {
+        "bandit_episode": bandit_episode,
+        "http_feedback": http_feedback,
+        "demo, in the process of the command": demo,
+        "demo, with --engine here": partial(demo, "here"),
+    }
+    for name, walk in walks.items():
         walked = walk()
-        print(f"{walk.__name__}: {len(walked)} files", *walked, sep="\n  ")
+        print(f"{name}: {len(walked)} files", *walked, sep="\n  ")

@@ -120,7 +120,7 @@ def run(
     elif not source and changes:
         changes["about"] = ""  # it may be a conclusion from other seeds
     chosen = _changed(found, changes, case)
-    directory = out or Path("out") / _lab("sweep").slug(chosen.name)
+    directory = out or Path("out") / _lab("spec").slug(chosen.name)
     if jobs is None:
         jobs = 1 if engine == "here" else import_module("joblib").cpu_count()
     before, done, failed = _lab("run").execute(

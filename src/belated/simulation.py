@@ -1,7 +1,5 @@
 """Let an agent learn from late feedback in a known world, with exact regret."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -80,7 +78,7 @@ class Run:
     delays: Ints
     missing: Ints
     diagnostics: Mapping[str, float] = field(default_factory=dict)
-    means: Run | None = None
+    means: "Run | None" = None
     best: Best | None = field(default=None, repr=False)
     step_delays: Ints | None = None
 

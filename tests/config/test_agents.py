@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.config import AGENTS
+from belated.config.agents import AGENTS
 from belated.config.part import make
 from belated.lab import Experiment, Learner, RunBrief, named, part
 from belated.lab.task import agent_of, delays_of, world_of

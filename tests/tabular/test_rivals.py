@@ -12,7 +12,7 @@ from benchmarks.rivals.poold import Poold, imported
 
 import belated as bl
 from belated import testing
-from belated.config import AGENTS
+from belated.config.agents import AGENTS
 
 poold_is_here = pytest.mark.skipif(
     importlib.util.find_spec("poold") is None, reason="poold is not installed"

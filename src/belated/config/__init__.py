@@ -1,5 +1,1 @@
-"""The kinds of agents and their parts that a file may name, in one registry per sort."""
-
-from belated.config.agents import AGENTS, DECIDERS, PARTS
-
-__all__ = ["AGENTS", "DECIDERS", "PARTS"]
+"""Agents and their parts as a file names them."""

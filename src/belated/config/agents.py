@@ -5,8 +5,6 @@ if the agent has a row of tuning. Wrappers change the `RunBrief` for the agent i
 `parallel` know their share of the episodes and no delays.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping

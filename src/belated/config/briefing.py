@@ -4,11 +4,9 @@ A word in place of a number requests what only the simulator knows, such as `epi
 `max_delay = "realised"`. The report of an experiment shows what every agent requested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -95,7 +93,7 @@ class RunBrief:
             raise ValueError(self.unknown.format(what))
         return value
 
-    def tuned_for(self, agent: Any, largest: int | None = None) -> RunBrief:
+    def tuned_for(self, agent: Any, largest: int | None = None) -> Self:
         """The same with the paper's parameters for an agent; largest: of the delays, if it counts.
 
         The agent says which row of tuning is its own; its numbers do not matter.
@@ -105,7 +103,7 @@ class RunBrief:
         known = setting.at(*totals) if largest is None else setting.printed_at(*totals, largest)
         return replace(self, tuned=known)
 
-    def undelayed(self, episodes: int) -> RunBrief:
+    def undelayed(self, episodes: int) -> Self:
         """The same for a learner of this many episodes without delays."""
         return replace(self, delays=np.zeros(episodes, dtype=np.int64))
 

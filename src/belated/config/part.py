@@ -9,8 +9,6 @@ the new one. The fingerprint covers the text of the function, its plain defaults
 but not the functions that it calls.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import inspect
@@ -19,8 +17,8 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -52,10 +50,10 @@ class Part:
         """Whether the kind is a function of a module, with a colon in its name."""
         return ":" in str(self.kind)
 
-    def replaced(self, name: str, value: Any) -> Part:
+    def replaced(self, name: str, value: Any) -> Self:
         """The part with another value of a parameter."""
         values = {**self.values, name: frozen(value)}
-        return Part(self.kind, tuple(sorted(values.items())), self.function)
+        return replace(self, parameters=tuple(sorted(values.items())))
 
 
 def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
@@ -125,7 +123,7 @@ class Registry:
     """
 
     kinds: dict[str, Maker]
-    others: dict[str, Registry] = field(default_factory=dict)
+    others: dict[str, "Registry"] = field(default_factory=dict)
     waits: bool = False
 
 

@@ -14,9 +14,8 @@ try:
     from belated.config.part import Part, part
     from belated.lab.results import Results
     from belated.lab.run import RunsFailed, experiment, run
-    from belated.lab.spec import Case, Experiment, Learner
+    from belated.lab.spec import Case, Experiment, Learner, Select
     from belated.lab.store import rows
-    from belated.lab.sweep import Select
     from belated.lab.toml import EXPERIMENTS, dumps, named, read
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("belated"):

@@ -3,10 +3,9 @@
 A worker writes no files: its result is bytes, which the calling process keeps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
+import signal
 import socket
 import threading
 import time
@@ -24,12 +23,13 @@ import joblib
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
-from belated.interrupts import deferred
 from belated.lab.spec import Experiment, Task
-from belated.lab.task import perform
+from belated.lab.task import perform, rehearse
 
 ENGINES = ("local", "here", "ray", "dask")
 """Processes of this machine, this process, or a cluster of Ray or Dask."""
+REHEARSAL = Task("", "", -1)
+"""The task of building everything once, so that a wrong value is found before anything is run."""
 ATTEMPTS = 3
 """The number of attempts of a task whose worker dies."""
 ONE_THREAD = dict.fromkeys(
@@ -62,10 +62,14 @@ class Attempt:
 def attempt(experiment: Experiment, task: Task) -> Attempt:
     """Run a task in this process. An exception becomes part of the outcome."""
     try:
+        if task == REHEARSAL:
+            rehearse(experiment)
+            return Attempt(task, b"")
         return Attempt(task, *perform(experiment, task))
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return Attempt(task, None, reason=reason, trace=traceback.format_exc())
+        said = isinstance(error, ValueError) and task == REHEARSAL  # a sentence for the user
+        reason = str(error) if said else f"{type(error).__name__}: {error}"
+        return Attempt(task, None, reason=" ".join(reason.split()), trace=traceback.format_exc())
 
 
 def outcomes(
@@ -73,17 +77,14 @@ def outcomes(
 ) -> Iterator[Attempt]:
     """The outcomes of the tasks, in the order in which they finish; at most `jobs` run at once.
 
-    A worker that dies takes its pool with it. The tasks that had been started are then tried
-    again, each alone, so that the one whose worker dies is known.
+    A rehearsal is run alone. A worker that dies takes its pool with it. The tasks that had been
+    started are then tried again, each alone, so that the one whose worker dies is known.
     """
-    if engine == "here":
-        yield from (attempt(experiment, task) for task in tasks)
-        return
     waiting, deaths = deque(tasks), Counter[Task]()
     with _backend(engine, jobs) as backend:
         while waiting:
             started: list[Task] = []
-            alone = deaths[waiting[0]] > 0
+            alone = waiting[0] == REHEARSAL or deaths[waiting[0]] > 0
             with joblib.parallel_config(**backend):
                 parallel = joblib.Parallel(  # joblib would run one job in this process
                     n_jobs=max(2, jobs),
@@ -110,7 +111,7 @@ def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:
     """The results one by one; if the caller stops early, calls under way are cancelled."""
     found: Any = None
     try:
-        with deferred():
+        with _deferred():
             found = parallel(calls)
         # `yield from` would close it outside of the block below
         for outcome in found:  # noqa: UP028
@@ -120,6 +121,31 @@ def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:
             warnings.simplefilter("ignore")  # joblib warns of calls that are cancelled
             if found is not None:
                 found.close()
+
+
+@contextlib.contextmanager
+def _deferred() -> Iterator[None]:
+    """Handle Ctrl-C after the block. Processes started inside ignore it.
+
+    Inside an import, compiled packages would turn it into other exceptions; while workers start,
+    one would be left half started. Blocking the signal in this thread is not enough: another
+    thread may receive it, and Python would still run its handler here.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    blocks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
+    try:
+        yield
+    finally:
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, usual)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _given(
@@ -134,7 +160,9 @@ def _given(
 @contextlib.contextmanager
 def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     """The arguments of `joblib.parallel_config`; what was started for them ends afterwards."""
-    if engine == "ray":
+    if engine == "here":
+        yield {"backend": "sequential"}
+    elif engine == "ray":
         with _ray(jobs):
             yield {"backend": "ray"}
     elif engine == "dask":

@@ -1,12 +1,10 @@
 """Lists of the kinds: a description of each, and its parameters with their defaults."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterator
 
-from belated import config as kinds
+from belated.config import agents as kinds
 from belated.config.part import Part, accepted
 from belated.lab import scenes
 

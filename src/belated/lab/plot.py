@@ -16,8 +16,6 @@ The first colours are those of Okabe & Ito (2008) without the yellow, the others
 scheme; every agent has its own dash as well. `belated.mplstyle` has the settings of Matplotlib.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math
@@ -41,7 +39,7 @@ from belated.core.arrays import Floats
 from belated.lab import statistics, store
 from belated.lab import sweep as sweeps
 from belated.lab.results import Results
-from belated.lab.spec import SCORE
+from belated.lab.spec import AGENTS, SCORE, label, shown, slug
 from belated.lab.statistics import Curves, Series
 from belated.lab.tables import number, text
 
@@ -324,7 +322,7 @@ def save(directory: Path, drawings: Sequence[Sheet], forms: Sequence[str]) -> li
 
 
 def _file_name(name: str, of: str) -> str:
-    return "-".join(filter(None, [name, sweeps.slug(of)]))
+    return "-".join(filter(None, [name, slug(of)]))
 
 
 def _drawing(result: Results, name: str, case: str, paint: Callable[..., str], look: Look) -> Sheet:
@@ -481,12 +479,12 @@ def _swept(axes: Axes, result: Results, path: str, look: Look) -> str:
     chosen = look.chosen(names)
     values = dict(experiment.sweep)[path]
     if not _numeric(values):
-        texts = [literal(textwrap.shorten(sweeps.shown(v), 20, placeholder="…")) for v in values]
+        texts = [literal(textwrap.shorten(shown(v), 20, placeholder="…")) for v in values]
         axes.set_xticks(range(len(values)), texts)
     elif min(values) > 0 and max(values) >= 10 * min(values):
         _logarithmic(axes, "x")
     _series(axes, names, {name: found[name] for name in chosen}, look)
-    axes.set_xlabel(literal(sweeps.label(experiment, path)))
+    axes.set_xlabel(literal(label(experiment, path)))
     caption = (
         f"Regret of whole runs over {path}, mean over seeds with 95 % bootstrap intervals; an "
         "agent that is not swept is a level line"
@@ -512,7 +510,7 @@ def over(result: Results, path: str, look: Look = DEFAULT) -> dict[str, Series]:
         first = next(iter(curve.values()))
         level = path not in experiment.at(first.case, first.agent)
         elsewhere = level and first.agent != experiment.base(first.agent)
-        if elsewhere and path.startswith(f"{sweeps.AGENTS}."):
+        if elsewhere and path.startswith(f"{AGENTS}."):
             continue
         at = sorted(curve, key=places.__getitem__)
         ringed = [i for i, v in enumerate(at) if (curve[v].case, curve[v].agent) in chosen]

@@ -1,18 +1,16 @@
 """One self-contained HTML file per directory of results, with what each agent was told."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from belated import config as kinds
+from belated.config import agents as kinds
 from belated.config.part import Part, Registry, inside, with_defaults
 from belated.lab import statistics, store, sweep, toml
 from belated.lab.plot import Sheet
 from belated.lab.results import Results
-from belated.lab.spec import Experiment
+from belated.lab.spec import Experiment, shown
 from belated.lab.tables import Table
 
 STYLE = """
@@ -149,7 +147,7 @@ def told(experiment: Experiment) -> Table:
     for learner in experiment.learners:
         cases = experiment.cases_of(learner.name)
         sees = dict.fromkeys(experiment.information_of(learner, case) for case in cases)
-        given = sweep.shown(_complete("", learner.agent, kinds.AGENTS))
+        given = shown(_complete("", learner.agent, kinds.AGENTS))
         rows.append((learner.name, given, " or ".join(sees), experiment.paths_of(learner)))
     return Table("", ("agent", "parameters", "information", "paths"), tuple(rows), 4)
 

@@ -1,7 +1,5 @@
 """Results of an experiment, for Python programs and notebooks."""
 
-from __future__ import annotations
-
 import json
 from functools import cached_property
 from html import escape
@@ -12,7 +10,7 @@ import polars as pl
 
 from belated.core import checks
 from belated.lab import statistics, store, sweep, tables
-from belated.lab.spec import SCORE, Experiment
+from belated.lab.spec import SCORE, Experiment, label, shown
 from belated.lab.statistics import Line, Series
 from belated.lab.sweep import Choices
 from belated.lab.tables import Table
@@ -47,11 +45,11 @@ class Results:
         """One row per episode of every finished run; swept parameters are columns too."""
         rows = self._read
         for path, values in self.experiment.sweep:
-            name = sweep.label(self.experiment, path)
+            name = label(self.experiment, path)
             plain = all(isinstance(value, int | float | str) for value in values)
             runs = rows.select("case", "agent").unique(maintain_order=True)
             at = [self.experiment.at(*run).get(path) for run in runs.rows()]
-            column = [value if plain or value is None else sweep.shown(value) for value in at]
+            column = [value if plain or value is None else shown(value) for value in at]
             found = runs.with_columns(
                 pl.Series(path if name in rows.columns else name, column, strict=False)
             )
@@ -203,7 +201,7 @@ class Results:
 
         return list(plot.figures(self))
 
-    def figure(self, name: str = "cost", **look: Any) -> Figure:
+    def figure(self, name: str = "cost", **look: Any) -> "Figure":
         """A figure by its name, for Matplotlib; `savefig` saves it in the lab's style.
 
         Args:

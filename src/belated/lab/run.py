@@ -1,12 +1,11 @@
 """Run the unfinished tasks of an experiment, which is described in Python or read from a file."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from rich.console import Console
 
 from belated.config.part import Part, structured
 from belated.core import checks, saving
-from belated.lab import store, task
-from belated.lab.engine import ENGINES, Attempt, outcomes
+from belated.lab import store
+from belated.lab.engine import ENGINES, REHEARSAL, Attempt, outcomes
 from belated.lab.results import Results
 from belated.lab.spec import Experiment, Learner
 from belated.lab.toml import named
@@ -167,10 +166,13 @@ def execute(
     names = [learner.name for learner in experiment.learners]
     chosen = names if only is None else [checks.choice("only", name, names) for name in only]
     tasks = [one for one in left if one.learner in chosen]
-    task.rehearse(experiment, source)
+    planned = [REHEARSAL, *tasks] if tasks else []
+    found = outcomes(experiment, planned, min(jobs, len(tasks)), engine)
+    for rehearsal in islice(found, 1):
+        if rehearsal.rows is None:
+            raise ValueError(f"{source}: {rehearsal.reason}" if source else rehearsal.reason)
     store.open_for(directory, experiment)
     failed: list[Attempt] = []
-    found = outcomes(experiment, tasks, min(jobs, len(tasks)), engine)
     for outcome in progressed(experiment.name, found, len(tasks)):
         if outcome.rows is not None:
             store.keep(directory, outcome.task, outcome.rows, outcome.seconds)

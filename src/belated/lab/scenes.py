@@ -4,8 +4,6 @@ Costs may replace those of the environment: each of their functions takes the en
 first and returns a cost process for it.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from belated.config.part import Maker, Registry

@@ -2,40 +2,74 @@
 
 Everything here is frozen and checked when it is made. A mistake raises ValueError with one line
 that names the key, the value and what is allowed.
+
+In a sweep, parameters take several values. A path names a parameter of the specification:
+`agents.NAME.update.learning_rate`, `delays.otherwise.mean`, `environment.size`, `costs.every`,
+`episodes`. A path of an agent makes several agents, any other path several cases. Several paths
+make a grid.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Mapping
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
-from belated import config as kinds
-from belated.config.agents import from_constructor
-from belated.config.part import Part, plain, read, structured, table
+from belated.config import agents as kinds
+from belated.config.part import (
+    MARK,
+    Part,
+    Registry,
+    accepted,
+    frozen,
+    plain,
+    read,
+    structured,
+    table,
+    with_defaults,
+)
 from belated.core import checks
 from belated.core.contract import PATHS, Information
-from belated.lab import sweep
 from belated.lab.scenes import SCENE
-from belated.lab.sweep import (
-    Axes,
-    Select,
-    Variant,
-    check_different,
-    check_line,
-    check_name,
-    slug,
-)
 from belated.linear.sampler import LinearSampler
 
 INFORMATION = ("full", "bandit")
 SCORE = "score"
 AGAINST = ("episodes", "total_delay", SCORE)
-kinds.AGENTS.kinds["linear_sampler"] = from_constructor(LinearSampler, "silence")
+kinds.AGENTS.kinds["linear_sampler"] = kinds.from_constructor(LinearSampler, "silence")
 """The learner of decisions with features knows the outcome that silence stands for."""
 MOST_EPISODES = 10**8
 MOST_RUNS = 10**6
+LONGEST = 100
+"""The largest number of characters of a name in a file name."""
+AGENTS = "agents"
+PLAIN = ("episodes", "information")
+"""Keys of a scene that are not parts."""
+OWN = ("information", "paths")
+"""Keys of a learner that are not its agent's."""
+
+Values = tuple[Any, ...]
+Axes = tuple[tuple[str, Values], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Choose the best setting of every agent on the first seeds, and report on the others.
+
+    Attributes:
+        seeds: the number of first seeds on which the choice is made.
+        cases: "each" chooses in every case separately, by costs; "together" chooses one setting for
+            all cases, by mean scores.
+    """
+
+    seeds: int
+    cases: str = "each"
+
+    def __post_init__(self) -> None:
+        checks.integer("seeds", self.seeds, 1)
+        checks.choice("cases", self.cases, ("each", "together"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +110,24 @@ class Case:
 
     def __post_init__(self) -> None:
         _check_scene(self)
+
+
+Item = TypeVar("Item", Learner, Case)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Generic[Item]):
+    """An agent or a case of a sweep.
+
+    Attributes:
+        item: the agent or the case, with the values.
+        base: the name of the agent or case that it was made from.
+        at: the values, by path.
+    """
+
+    item: Item
+    base: str
+    at: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +214,8 @@ class Experiment:
         for i, learner in enumerate(self.agents):
             for name in learner.cases or ():
                 checks.choice(f"agents[{i}].cases", name, names)
-        checks.fix(self, "sweep", sweep.axes_of(self.sweep))
-        learners, cases = sweep.expanded(self, self.cases or (Case(),), MOST_RUNS)
+        checks.fix(self, "sweep", axes_of(self.sweep))
+        learners, cases = expanded(self, self.cases or (Case(),), MOST_RUNS)
         check_different("agents", [variant.item.name for variant in learners])
         check_different("cases", [variant.item.name for variant in cases])
         checks.fix(self, "_learners", {variant.item.name: variant for variant in learners})
@@ -325,3 +377,193 @@ def _check_feedback(item: Experiment | Learner | Case) -> None:
     for key, allowed in (("information", INFORMATION), ("paths", PATHS)):
         if (value := getattr(item, key, None)) is not None:
             checks.choice(key, value, allowed)
+
+
+def slug(name: str) -> str:
+    """A name for files and addresses: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def check_name(key: str, value: object) -> None:
+    """Check that a name can name files."""
+    if not isinstance(value, str) or not 1 <= len(slug(value)) <= LONGEST:
+        raise ValueError(
+            f"{key} must be a text with 1 to {LONGEST} letters from a to z or digits, since it "
+            f"names files, got {checks.show(value)}"
+        )
+    check_line(key, value)
+
+
+def check_line(key: str, value: object) -> None:
+    """Check that a text to be shown is one printable line, without escape characters."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{key} must be a text of one printable line, got {checks.show(value)}")
+
+
+def check_different(key: str, names: Sequence[str]) -> None:
+    """Check that names differ as file names."""
+    slugs = [slug(name) for name in names]
+    twice = [name for i, name in enumerate(names) if slugs[i] in slugs[:i]]
+    if twice:
+        raise ValueError(
+            f"{key} must have names that differ as file names, got {slug(twice[0])!r} twice "
+            f"(the second is {twice[0]!r})"
+        )
+
+
+def axes_of(given: object) -> Axes:
+    """The axes of a `sweep` table: values by path."""
+    given = dict(given) if isinstance(given, tuple) else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"sweep must be a table of lists by path, got {checks.show(given)}")
+    axes = []
+    for path, values in given.items():
+        several = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+        listed = frozen(list(values)) if several else ()
+        if not listed:
+            raise ValueError(
+                f"sweep.{path} must be a list of values, e.g. [0.01, 0.1, 1], "
+                f"got {checks.show(values)}"
+            )
+        twice = [value for i, value in enumerate(listed) if value in listed[:i]]
+        if twice:
+            raise ValueError(f"sweep.{path} must be different values, got {shown(twice[0])} twice")
+        axes.append((str(path), listed))
+    return tuple(axes)
+
+
+def expanded(
+    experiment: Experiment, cases: Sequence[Case], most: int
+) -> tuple[list[Variant[Learner]], list[Variant[Case]]]:
+    """The agents and the cases of a sweep, each with its values.
+
+    cases: those of the experiment, or one that changes nothing. most: the largest number of
+    settings of a grid.
+    """
+    size = math.prod(len(values) for _, values in experiment.sweep)
+    if size > most:
+        raise ValueError(f"sweep must make at most {most} settings, got {size}")
+    axes = {path: _axis(path, experiment) for path, _ in experiment.sweep}
+    learners: list[Variant[Learner]] = []
+    for learner in experiment.agents:
+        own = {path: axis for path, axis in axes.items() if axis[0] is learner}
+        learners += _grid(experiment, learner, own)
+    of_scene = {path: axis for path, axis in axes.items() if axis[0] is None}
+    return learners, [v for case in cases for v in _grid(experiment, case, of_scene)]
+
+
+Axis = tuple[Learner | None, str, list[str], Registry | None]
+"""What a path refers to: a learner, or None for the scene; the field of the learner or the case;
+the keys inside; and the kinds of the field, None for a plain value."""
+
+
+def _axis(path: str, experiment: Experiment) -> Axis:
+    key, *keys = path.split(".")
+    if key == AGENTS:
+        learner, keys = _owner(path, experiment)
+        if keys in ([name] for name in OWN):
+            return learner, keys[0], [], None
+        return learner, "agent", keys, kinds.AGENTS
+    known = [AGENTS, *SCENE, *PLAIN]
+    if key not in known or (keys and key in PLAIN):
+        raise ValueError(
+            f"sweep.{path}: unknown path; it must begin with one of {checks.quoted(known)}"
+            f"{checks.nearest(key, known)}"
+        )
+    return None, key, keys, SCENE.get(key)
+
+
+def _grid(experiment: Experiment, item: Item, axes: Mapping[str, Axis]) -> list[Variant[Item]]:
+    """A variant for every combination of values."""
+    found = []
+    values = dict(experiment.sweep)
+    for combined in itertools.product(*(values[path] for path in axes)):
+        at = tuple(zip(axes, combined, strict=True))
+        name = ", ".join(filter(None, [item.name, settings(experiment, at)]))
+        changes: dict[str, Any] = {"name": name}
+        for path, value in at:
+            _, key, keys, registry = axes[path]
+            before = changes.get(key) or getattr(item, key) or getattr(experiment, key, None)
+            changes[key] = _put(f"sweep.{path}", before, keys, value, registry)
+        try:
+            found.append(Variant(dataclasses.replace(item, **changes), item.name, at))
+        except ValueError as error:
+            raise ValueError(f"sweep, {name}: {error}") from None
+    return found
+
+
+def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
+    """The learner that a path refers to, and the keys of the parameter inside it."""
+    rest = path[len(AGENTS) + 1 :]
+    for learner in sorted(experiment.agents, key=lambda item: -len(item.name)):
+        for name in (learner.name, slug(learner.name)):
+            if rest.startswith(f"{name}.") and rest != f"{name}.":
+                return learner, rest[len(name) + 1 :].split(".")
+    known = [slug(learner.name) for learner in experiment.agents]
+    hint = checks.nearest(rest.partition(".")[0], known)
+    raise ValueError(
+        f"sweep.{path}: unknown path; it must be agents.NAME.KEY with a NAME among "
+        f"{checks.quoted(known)}{hint}"
+    )
+
+
+def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registry | None) -> Any:
+    """The part with a value at a path inside it."""
+    if not path:
+        return value
+    part = Part(part) if isinstance(part, str) and registry is not None else part
+    name, *rest = path
+    if isinstance(part, tuple):
+        if not name.isdecimal() or int(name) >= len(part):
+            raise ValueError(
+                f"{key}: unknown path; a list takes a place from 0 to {len(part) - 1}, got {name!r}"
+            )
+        i = int(name)
+        return (*part[:i], _put(key, part[i], rest, value, registry), *part[i + 1 :])
+    if registry is None or not isinstance(part, Part):
+        raise ValueError(f"{key}: unknown path; there is no table that could take {name!r}")
+    if not part.own:
+        checks.choice(f"{key}: kind", part.kind, registry.kinds)
+        allowed = list(accepted(registry.kinds[part.kind]))
+        if name not in allowed:
+            takes = checks.quoted(allowed) or "no parameters"
+            raise ValueError(
+                f"{key}: unknown path; {part.kind!r} takes {takes}{checks.nearest(name, allowed)}"
+            )
+    within = registry.others.get(name, registry if part.own else None)
+    held = with_defaults(part, registry).values.get(name)
+    return part.replaced(name, _put(key, held, rest, value, within))
+
+
+def shown(value: Any) -> str:
+    """A parameter as text in a name: 0.1, bonus, geometric (mean = 5)."""
+    if isinstance(value, Part):
+        inner = ", ".join(f"{name} = {shown(item)}" for name, item in value.parameters)
+        kind = value.kind.partition(MARK)[0].rpartition(":")[2].rpartition(".")[2]
+        kind = "of a function" if kind == "<lambda>" else kind
+        return f"{kind} ({inner})" if inner else kind
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def label(experiment: Experiment, path: str) -> str:
+    """The name of a swept parameter in names and on axes.
+
+    It is the last key of an agent's parameter, or as many keys as distinguish the parameters of an
+    agent; the whole path of any other.
+    """
+    own = path.split(".")
+    others = [other.split(".") for other, _ in experiment.sweep if other != path]
+    others = [other for other in others if other[:2] == own[:2]]
+    depth = 1 if own[0] == AGENTS else len(own)
+    while depth < len(own) and any(other[-depth:] == own[-depth:] for other in others):
+        depth += 1
+    return ".".join(own[-depth:])
+
+
+def settings(experiment: Experiment, at: Iterable[tuple[str, Any]]) -> str:
+    """Values of a sweep by path, as text."""
+    return ", ".join(f"{label(experiment, path)} = {shown(value)}" for path, value in at)

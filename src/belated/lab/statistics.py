@@ -4,23 +4,17 @@ The bootstrap resamples seeds. All agents of a case face the same seeds, so diff
 agents are taken seed by seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.delays import NEVER, total_delay
+from belated.lab.spec import Experiment
 from belated.tabular.hindsight import score, verdict
-
-if TYPE_CHECKING:
-    from belated.lab.spec import Experiment
 
 RESAMPLES = 2000
 LEVEL = 0.95

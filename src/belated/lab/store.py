@@ -13,8 +13,6 @@ last, so a run is finished if and only if its rows exist. They are read only if 
 correct and the rows belong to the run that the path names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

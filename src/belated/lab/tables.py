@@ -1,7 +1,5 @@
 """Tables of results, and their forms: for terminals, Markdown, LaTeX, HTML and CSV."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +12,7 @@ import polars as pl
 from tabulate import tabulate
 
 from belated.lab import sweep
-from belated.lab.spec import Experiment
+from belated.lab.spec import Experiment, label, settings, shown
 from belated.lab.statistics import Difference, Interval, Line, Series, score_table
 from belated.lab.sweep import Choices
 
@@ -217,7 +215,7 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
         (name, *(curve[value].regret.mean if value in curve else "" for value in values))
         for name, curve in sweep.curves(experiment, lines, path).items()
     ]
-    head = (f"mean regret, {sweep.label(experiment, path)} =", *map(sweep.shown, values))
+    head = (f"mean regret, {label(experiment, path)} =", *map(shown, values))
     return Table(title, head, tuple(cells), 1)
 
 
@@ -228,7 +226,7 @@ def choices(experiment: Experiment, found: Choices, title: str) -> Table:
     columns: dict[str, list[Cell]] = {
         "case": [case for case, _ in found],
         "agent": [agent for _, agent in found],
-        "chosen": [sweep.settings(experiment, values) for values in at],
+        "chosen": [settings(experiment, values) for values in at],
         "among": [len(lines) for lines in found.values()],
         "cost per episode": [line.cost for line in best],
         "seeds": [line.seeds for line in best],

@@ -17,8 +17,6 @@ outcomes, and the best policy is the best action for every visitor. The last col
 delays of single costs, as JSON; null if an episode reports as a whole).
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -29,7 +27,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from belated import config as kinds
+from belated.config import agents as kinds
 from belated.config.briefing import RunBrief
 from belated.config.part import Part, Registry, accepted, inside, make, table
 from belated.core import checks
@@ -146,14 +144,11 @@ def _seeded(made: Part, registry: Registry, seeds: Iterator[int], *, always: boo
     return Part(made.kind, tuple(sorted(values.items())), made.function)
 
 
-def rehearse(experiment: Experiment, source: str = "") -> None:
-    """Build everything once, so that a wrong value is found before anything is run.
-
-    source: the file of the experiment, for error messages.
-    """
+def rehearse(experiment: Experiment) -> None:
+    """Build the world, the delays and the agents of every case once, with the first seed."""
     seed = experiment.first_seed
     for case in experiment.case_names():
-        with _in(source), _in(f"case {case!r}" if case else ""):
+        with _in(f"case {case!r}" if case else ""):
             scene = experiment.scene(case)
             world = world_of(scene, seed)
             if isinstance(world, World):

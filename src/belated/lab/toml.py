@@ -4,8 +4,6 @@ Lancewicki, Rosenberg & Mansour (AAAI 2022), https://arxiv.org/abs/2012.14843, a
 details of the empirical evaluation". They are the files in `experiments`.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from belated.config import AGENTS, DECIDERS
+from belated.config.agents import AGENTS, DECIDERS
 from belated.config.briefing import RunBrief
 from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
