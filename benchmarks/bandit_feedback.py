@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from benchmarks.parts import arms, late, own, switches
 
 from belated.config.part import Part, part
-from belated.lab.spec import SCORE, Case, Experiment, Learner
-from belated.lab.sweep import Select
+from belated.lab.spec import SCORE, Case, Experiment, Learner, Select
 
 SELECTED: tuple[str, ...] = (
     "DAPO, known, scale = 100",

@@ -27,19 +27,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
+from belated import parts, wrappers
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, nested
-from belated.core.wrappers import Skipping
+from belated.core.tree import parameters
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
-from belated.tabular.doubling import Doubling
 from belated.tabular.informed import InformedPlanner
 from belated.tabular.oppo import DelayedOPPO
-from belated.tabular.parts.costs import Averaged, Weighted
-from belated.tabular.parts.explore import FewVisits
-from belated.tabular.parts.transitions import CONFIDENCE, Confidence
-from belated.tabular.parts.update import Softmax
+from belated.tabular.parts.transitions import CONFIDENCE
 from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
@@ -92,12 +89,13 @@ def recommend(problem: Problem | Choice, **known: Any) -> Agent | LinearSampler:
 def advise(problem: Problem | Choice, **known: Any) -> Advice:
     """Name the agent for a setting, the reason for it, and what to be aware of.
 
-    For a `Choice`: `silence`, the outcome of decisions that never report, 0 by default, or None if
-    all report; `changes`, whether outcomes may change over time; `floor`, the probability that is
-    divided equally among the actions; `holdout`, the share of the decisions that are made at
-    random, for an unbiased comparison; `seed`. `prove_within`, a number of decisions, asks for the
-    floor, or for a first phase of equal shares, that proves by then that the best action is better
-    by `difference`, where a share `rate` of the decisions reports and a report is about `amount`.
+    For a `Choice`: the settings of a `LinearSampler`, such as `silence`, the outcome of decisions
+    that never report, 0 by default, or None if all report; `changes`, whether outcomes may change
+    over time; `floor`, the probability that is divided equally among the actions; `holdout`, the
+    share of the decisions that are made at random, for an unbiased comparison. `prove_within`, a
+    number of decisions, asks for the floor, or for a first phase of equal shares, that proves by
+    then that the best action is better by `difference`, where a share `rate` of the decisions
+    reports and a report is about `amount`.
     For a `Problem`: the keywords of `belated.advice.tabular`.
 
     Example:
@@ -105,43 +103,32 @@ def advise(problem: Problem | Choice, **known: Any) -> Advice:
         >>> type(advice.make()).__name__ == advice.name
         True
     """
-    told: Callable[..., Advice] = decisions if isinstance(problem, Choice) else tabular
+    makers: list[Any] = [decisions, LinearSampler] if isinstance(problem, Choice) else [tabular]
+    allowed = [p.name for one in makers for p in parameters(one) if p.kind is p.KEYWORD_ONLY]
     for name in known:
-        checks.choice("keyword", name, getattr(told, "__kwdefaults__", None) or ())
-    return told(problem, **known)
+        checks.choice("keyword", name, allowed)
+    return makers[0](problem, **known)  # type: ignore[no-any-return]
 
 
 def decisions(
     choice: Choice,
     *,
-    silence: float | None = 0.0,
-    changes: bool = True,
-    floor: float = 0.01,
-    holdout: float = 0.0,
-    seed: int = 0,
     prove_within: int | None = None,
     difference: float | None = None,
     rate: float | None = None,
     amount: float = 1.0,
+    **settings: Any,
 ) -> Advice:
-    """The learner for a choice; see `advise`."""
+    """The learner for a choice, with settings of a `LinearSampler`; see `advise`."""
     plan = ""
     if prove_within is not None:
-        floor, plan = proof(choice.actions, prove_within, difference, rate, amount)
-    make = partial(
-        LinearSampler,
-        choice,
-        silence=silence,
-        changes=changes,
-        floor=floor,
-        holdout=holdout,
-        seed=seed,
-    )
-    make()  # which checks the arguments
+        settings["floor"], plan = proof(choice.actions, prove_within, difference, rate, amount)
+    make = partial(LinearSampler, choice, **settings)
+    agent = make()
     model = "one model for all actions" if choice.shared else "one model per action"
     meaning = "every outcome reports"
-    if silence is not None:
-        meaning = f"a decision that does not report has the outcome {silence:g} in the end"
+    if agent.silence is not None:
+        meaning = f"a decision that does not report has the outcome {agent.silence:g} in the end"
     reason = (
         f"It learns {model} from what should have come by now: {meaning}. Delays are estimated "
         "from the reports, outcomes may have any unit, and the probabilities are exact."
@@ -149,14 +136,14 @@ def decisions(
     notes = {
         plan: plan != "",
         "If failures report too, say silence=None: then nothing needs to be concluded from "
-        "silence.": silence is not None,
+        "silence.": agent.silence is not None,
         "If nothing changes over time, changes=False keeps all decisions and tests for no "
-        "change.": changes,
-        "A change that is faster than several delays cannot be followed.": changes,
-        "changes=False keeps all decisions: a change is followed slowly.": not changes,
-        "floor=0.05 makes logs that can judge other policies; 0.01 costs less and says less.": floor
-        < 0.05
-        and not holdout,
+        "change.": agent.changes,
+        "A change that is faster than several delays cannot be followed.": agent.changes,
+        "changes=False keeps all decisions: a change is followed slowly.": not agent.changes,
+        "floor=0.05 makes logs that can judge other policies; 0.01 costs less and says less.": (
+            agent.floor < 0.05 and not agent.holdout
+        ),
         "Call observe([]) when nothing has come: ages run to the last observe.": True,
     }
     return _advice(make, reason, notes)
@@ -268,57 +255,57 @@ def _guarantee(
 ) -> Advice:
     """The paper's agent; see `advise`."""
     unknown = transitions is None
-    model = Confidence(episodes=episodes) if transitions is None else transitions
+    model = parts.Confidence(episodes=episodes) if transitions is None else transitions
     late = unknown and paths == "late"
     totals = None if episodes is None or total_delay is None else (episodes, total_delay)
+    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
     optimistic, arms = stochastic and not full, not full and problem.is_arms
-    explores = full and late and not in_order
-    parts: dict[str, Any] = {}  # the phases replace the numbers from the start
+    given: dict[str, Any] = {}
+    wrapper: Callable[[Agent], Agent] | None = None
     if optimistic:
         many = problem.actions > 2 * math.log(math.prod(problem.shape) / CONFIDENCE.delta)
         explores = unknown and many and max_delay < math.inf
-        parts["costs"] = Averaged()
-    elif not full:
-        number = None if arms else 1.0
-        parts = {"costs": Weighted(number), "update": Softmax(number)}
-    if explores:
-        parts["explore"] = FewVisits(max_delay=max_delay if optimistic else 1.0)
-    # Under full information, paths in order are as good as paths at once.
-    when = "at once" if full and in_order else paths
-    setting = DelayedOPPO(problem, transitions=model, **parts).setting(when)
-
-    wrapper: Callable[[Agent], Agent] | None = None
-    it = "This is delayed EXP3: it" if arms else "It"
-    mean_delay = 0.0 if totals is None else totals[1] / totals[0]
-    if optimistic:
-        setting = UCBVISetting(paths=paths, explores=explores)
+        setting: Any = UCBVISetting(paths=paths, explores=explores)
+        given["costs"] = parts.Averaged()
         reason = "It plans optimistically on what was observed; its regret does not grow with D"
         if explores:
+            given["explore"] = parts.FewVisits(max_delay=max_delay)
             reason += "; there are many actions, so explicit exploration wastes less of it"
-    elif totals is not None:
-        tuned = setting.at(problem, *totals)
-        rate, reason = tuned.learning_rate, f"{it} is tuned for K and D"
-        if explores:
-            parts["explore"] = FewVisits(max_delay=min(max_delay, tuned.threshold))
-            reason += "; explicit exploration follows the largest delay that counts"
-        elif full:
-            rate *= math.sqrt(math.log(problem.actions))
-            reason += ", and the largest delay plays no role"
-        else:
-            parts["costs"] = Weighted(tuned.exploration or None)
-        parts["update"] = Softmax(rate)
-        if tuned.threshold > mean_delay and max_delay > 2 * tuned.threshold:
-            wrapper = partial(Skipping, threshold=tuned.threshold)
-            reason += "; feedback beyond the threshold costs more than it gives"
-    elif arms or (full and not explores):
-        reason = f"{it} has an anytime step size, which needs neither K nor D"
     else:
-        wrapper = partial(Doubling, paths=paths)
-        reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
+        explores = full and late and not in_order
+        if not full:  # the phases replace the numbers from the start
+            number = None if arms else 1.0
+            given = {"costs": parts.Weighted(number), "update": parts.Softmax(number)}
+        if explores:
+            given["explore"] = parts.FewVisits(max_delay=1.0)
+        # Under full information, paths in order are as good as paths at once.
+        when = "at once" if full and in_order else paths
+        setting = DelayedOPPO(problem, transitions=model, **given).setting(when)
+        it = "This is delayed EXP3: it" if arms else "It"
+        if totals is not None:
+            tuned = setting.at(problem, *totals)
+            rate, reason = tuned.learning_rate, f"{it} is tuned for K and D"
+            if explores:
+                given["explore"] = parts.FewVisits(max_delay=min(max_delay, tuned.threshold))
+                reason += "; explicit exploration follows the largest delay that counts"
+            elif full:
+                rate *= math.sqrt(math.log(problem.actions))
+                reason += ", and the largest delay plays no role"
+            else:
+                given["costs"] = parts.Weighted(tuned.exploration or None)
+            given["update"] = parts.Softmax(rate)
+            if tuned.threshold > mean_delay and max_delay > 2 * tuned.threshold:
+                wrapper = partial(wrappers.Skipping, threshold=tuned.threshold)
+                reason += "; feedback beyond the threshold costs more than it gives"
+        elif arms or (full and not explores):
+            reason = f"{it} has an anytime step size, which needs neither K nor D"
+        else:
+            wrapper = partial(wrappers.Doubling, paths=paths)
+            reason = "Step size, exploration and skipping follow the phases; K and D are not needed"
 
     def make() -> Agent:
         agent = DelayedUCBVI if optimistic else DelayedOPPO
-        inside = agent(problem, transitions=model, **parts)
+        inside = agent(problem, transitions=model, **given)
         return inside if wrapper is None else wrapper(inside)
 
     kind = "is below" if setting.exact else "without its constants and logarithms is below"

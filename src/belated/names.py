@@ -57,27 +57,22 @@ SAVED = {
 }
 """Classes whose objects a file may hold."""
 
+FUNCTIONS = {
+    "advice": "advise recommend",
+    "core.contract": "Agent Decision Episode FeedbackError",
+    "core.delays": "DelayLine NEVER",
+    "core.inbox": "Outcome Report",
+    "core.saving": "SavedFileError load save",
+    "simulation": "Run simulate",
+    "tabular.records": "StepCost",
+    "tabular.world": "MDP World",
+}
+"""Functions, and classes that no file holds, at the top of the package, by their modules."""
+
 TOP = {
     **AGENTS,
     **DATA,
-    "Agent": "core.contract",
-    "Decision": "core.contract",
-    "DelayLine": "core.delays",
-    "Episode": "core.contract",
-    "FeedbackError": "core.contract",
-    "MDP": "tabular.world",
-    "NEVER": "core.delays",
-    "Outcome": "core.inbox",
-    "Report": "core.inbox",
-    "Run": "simulation",
-    "SavedFileError": "core.saving",
-    "StepCost": "tabular.records",
-    "World": "tabular.world",
-    "advise": "advice",
-    "load": "core.saving",
-    "recommend": "advice",
-    "save": "core.saving",
-    "simulate": "simulation",
+    **{name: home for home, names in FUNCTIONS.items() for name in names.split()},
 }
 """Names at the top of the package."""
 

@@ -142,7 +142,13 @@ class Contest:
         self.features = checks.integer("features", features, 0)
         self.actions = self.lines if actions is None else checks.integer("actions", actions, 1)
         self.level = checks.real("level", level, 0.5, 0.9999)
-        self.range = None if range is None else _range(range)
+        self.range = None
+        if range is not None:
+            low, high = self.range = tuple(checks.shaped("range", range, (2,)).tolist())
+            if not -math.inf < low < high < math.inf:
+                raise ValueError(
+                    f"range must be two finite numbers that rise, got {checks.show(range)}"
+                )
         self.least = None if least is None else checks.real("least", least, 1e-12, 1.0)
         self._ends = self.range or (-math.inf, math.inf)  # what outcomes lie between
         # What makes the largest difference of outcomes 1, where it is known.
@@ -442,11 +448,3 @@ def needed(
     if lacking(MANY) > 0.0:
         return math.inf
     return float(brentq(lacking, 0.0, MANY, xtol=1.0)) if lacking(0.0) > 0.0 else 0.0
-
-
-def _range(given: tuple[float, float] | list[float]) -> tuple[float, float]:
-    """The range, checked."""
-    low, high = checks.shaped("range", given, (2,)).tolist()
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"range must be two finite numbers that rise, got {checks.show(given)}")
-    return low, high

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
@@ -145,19 +146,16 @@ class Run:
 
     def __repr__(self) -> str:
         tenth = max(1, len(self.values) // 10)
-        sign, unit, what, rival, form = 1.0, "episode", "cost", "best fixed policy", ".3f"
+        parts = self.values[:tenth], self.values[-tenth:], self.comparator, self.uniform
         if self.best_policy is None:
-            sign, unit, what, rival, form = -1.0, "decision", "outcome", "best policy", ".4g"
-        first, last, best, uniform = (
-            format(sign * part.mean(), form)
-            for part in (self.values[:tenth], self.values[-tenth:], self.comparator, self.uniform)
-        )
+            told = "decisions: outcome per decision {} at first, {} at the end; best policy {}"
+            means = [f"{-part.mean():.4g}" for part in parts]
+        else:
+            told = "episodes: cost per episode {} at first, {} at the end; best fixed policy {}"
+            means = [f"{part.mean():.3f}" for part in parts]
         score = "undefined" if math.isnan(self.score) else f"{self.score:.2f}"
-        text = (
-            f"Run of {len(self.values)} {unit}s: {what} per {unit} {first} at first, {last} at the "
-            f"end; {rival} {best}, uniform play {uniform}; "
-            f"regret {self.regret[-1]:.1f}, score {score}"
-        )
+        told += f", uniform play {{}}; regret {self.regret[-1]:.1f}, score {score}"
+        text = f"Run of {len(self.values)} {told.format(*means)}"
         return f"{text}\nWARNING: {self.verdict}" if self.verdict else text
 
 
@@ -165,7 +163,7 @@ KEPT_BYTES = 2**26
 """Up to this size the costs of a run are computed once; above it, whenever they are needed."""
 
 
-def drawn_delays(delays: Any, episodes: int, rng: np.random.Generator, horizon: int) -> Ints:
+def drawn_delays(delays: Any, episodes: int, rng: Generator, horizon: int) -> Ints:
     """The delays of a run: drawn from a model, or checked if they are given as numbers.
 
     They have shape (K,), or (K, H) if every step has its own delay. Those of a model that looks at
@@ -191,11 +189,11 @@ def delays_in(world: World, model: DelayModel, episodes: int, seed: int) -> Ints
     return drawn_delays(model, episodes, _chances(seed)[2], world.problem.horizon)
 
 
-def _chances(seed: int) -> tuple[np.random.Generator, int, np.random.Generator]:
+def _chances(seed: int) -> tuple[Generator, int, Generator]:
     """The generator of the paths, the seed of the costs, and the generator of the delays."""
-    paths, costs, delays = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
+    paths, costs, delays = SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
     of_costs = int(costs.generate_state(1, np.uint64)[0])
-    return np.random.default_rng(paths), of_costs, np.random.default_rng(delays)
+    return default_rng(paths), of_costs, default_rng(delays)
 
 
 def drive(

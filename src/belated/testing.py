@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from belated.core import checks
 from belated.core.arrays import Floats
@@ -67,7 +68,7 @@ def check_agent(
         if progress is not None:
             progress(f"check_agent: {number} of {len(RULES)}, {name}")
         try:
-            rule(make_agent, chosen, np.random.default_rng(seed))
+            rule(make_agent, chosen, default_rng(seed))
         except FeedbackError as error:
             raise AssertionError(f"{name}: a right record was refused: {error}") from error
 
@@ -79,7 +80,7 @@ def drive(
 
     overwrite: whether to overwrite the arrays that the agent gave, and those of the records.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     line: DelayLine[Any] = DelayLine()
     waiting: list[Any] = []
     policies: list[Floats] = []
@@ -108,7 +109,7 @@ def drive(
     return policies
 
 
-def any_feedback_is_taken(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def any_feedback_is_taken(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """Feedback may arrive in any order, late or never: policies stay distributions.
 
     The same calls give the same policies, even if the caller overwrites the arrays that it got, and
@@ -122,7 +123,7 @@ def any_feedback_is_taken(make: MakeAgent, trial: Any, rng: np.random.Generator)
         _true("the same calls must give the same policies, whatever the caller does to them", same)
 
 
-def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
+def schedules(rng: Generator, episodes: int) -> list[list[Step]]:
     """Schedules of feedback: at once, never, paths at once, together, and anything."""
     now, never = [0] * episodes, [NEVER] * episodes
     late, later = rng.choice([0, 1, 2, 3, 5, 6, NEVER], (2, episodes)).tolist()
@@ -132,7 +133,7 @@ def schedules(rng: np.random.Generator, episodes: int) -> list[list[Step]]:
     return [[*map(Step, *each)] for each in (*paired, (later, late, pauses, forgets))]
 
 
-def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """An invalid record raises FeedbackError, and nothing of its batch is used."""
     seed = int(rng.integers(1000))
 
@@ -140,7 +141,7 @@ def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: np.random.Gener
         """The diagnostics after an invalid batch, and the policy after a valid one."""
         agent = make()
         drive(trial, agent, [Step(1, 2)] * 6, seed)
-        records = _played(trial, agent, np.random.default_rng(seed))
+        records = _played(trial, agent, default_rng(seed))
         if bad:
             _refused(bad, agent.observe, trial.bad_records(agent, records)[bad])
         told = agent.diagnostics()
@@ -152,7 +153,7 @@ def bad_records_change_nothing(make: MakeAgent, trial: Any, rng: np.random.Gener
         _true(f"nothing may be taken of a batch with {name}", after(name) == unspoiled)
 
 
-def second_records_are_refused(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def second_records_are_refused(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """A second path and second costs of an episode raise FeedbackError.
 
     Where an episode may have several outcomes, a repeated one is ignored.
@@ -176,7 +177,7 @@ def second_records_are_refused(make: MakeAgent, trial: Any, rng: np.random.Gener
         _same("the same outcome again must change nothing", after, before)
 
 
-def episodes_can_be_forgotten(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def episodes_can_be_forgotten(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """Forgetting an episode twice is allowed; forgetting one that has not begun is an error.
 
     Later records of it are refused, or counted as late and not used.
@@ -194,7 +195,7 @@ def episodes_can_be_forgotten(make: MakeAgent, trial: Any, rng: np.random.Genera
         _true("an outcome of a forgotten episode must be refused, or counted late", counted)
 
 
-def nothing_stays_open(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def nothing_stays_open(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """Complete and forgotten episodes take no memory: `open` in the diagnostics becomes 0.
 
     Agents that do not report `open` are not checked.
@@ -209,7 +210,7 @@ def nothing_stays_open(make: MakeAgent, trial: Any, rng: np.random.Generator) ->
     _same("open episodes in the end", agent.diagnostics().get("open", 0), 0)
 
 
-def open_episodes_are_told(make: MakeAgent, trial: Any, rng: np.random.Generator) -> None:
+def open_episodes_are_told(make: MakeAgent, trial: Any, rng: Generator) -> None:
     """An episode is open from its beginning until its feedback is complete or it is forgotten.
 
     Agents that use no trajectories wait for costs only. An agent may close older episodes by
@@ -245,7 +246,7 @@ def _open(agent: Agent) -> list[int]:
     return found
 
 
-RULES: tuple[Callable[[MakeAgent, Any, np.random.Generator], None], ...] = (
+RULES = (
     any_feedback_is_taken,
     bad_records_change_nothing,
     second_records_are_refused,
@@ -255,7 +256,7 @@ RULES: tuple[Callable[[MakeAgent, Any, np.random.Generator], None], ...] = (
 )
 
 
-def _played(trial: Any, agent: Agent, rng: np.random.Generator) -> list[Any]:
+def _played(trial: Any, agent: Agent, rng: Generator) -> list[Any]:
     return trial.play(agent, agent.begin_episode(), rng)  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated import config as kinds
+from belated.config import agents as kinds
 from belated.config.part import Registry, make, plain, read
 from belated.lab import RunBrief, part, scenes, toml
 from belated.lab.spec import Experiment, Learner

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated import config
+from belated.config import agents as config
 from belated.config.part import accepted
 from belated.lab import part
 from belated.lab.spec import Learner, Scene

@@ -8,7 +8,7 @@ import pytest
 
 import belated as bl
 from belated import lab
-from belated.config.briefing import RunBrief
+from belated.config.agents import RunBrief
 from belated.lab import named, toml
 from belated.lab.spec import Task
 from belated.lab.task import delays_of, perform, rehearse, world_of

@@ -18,11 +18,13 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import Parameter
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from belated.core import checks
+from belated.core.tree import parameters
 
 MARK = "#"
 Maker = Callable[..., Any]
@@ -38,7 +40,7 @@ class Part:
 
     kind: str
     parameters: tuple[tuple[str, Any], ...] = ()
-    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    function: Maker | None = field(default=None, compare=False, repr=False)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class Part:
         return replace(self, parameters=tuple(sorted(values.items())))
 
 
-def part(kind: str | Callable[..., Any], /, **parameters: Any) -> Part:
+def part(kind: str | Maker, /, **parameters: Any) -> Part:
     """Make a part from a kind, or from a function of your own, and its parameters."""
     given = tuple((name, frozen(value)) for name, value in sorted(parameters.items()))
     if not callable(kind):
@@ -91,7 +93,7 @@ def table(made: Part) -> dict[str, Any]:
     return {"kind": made.kind, **{name: plain(item) for name, item in made.parameters}}
 
 
-def function_name(function: Callable[..., Any]) -> str:
+def function_name(function: Maker) -> str:
     """The kind of a function."""
     module = getattr(function, "__module__", None) or "__main__"
     name = getattr(function, "__qualname__", type(function).__qualname__)
@@ -100,12 +102,12 @@ def function_name(function: Callable[..., Any]) -> str:
     return f"{module}:{name}{MARK}{_fingerprint(function)}"
 
 
-def _fingerprint(function: Callable[..., Any]) -> str:
+def _fingerprint(function: Maker) -> str:
     told = [str(getattr(getattr(function, "__code__", None), "co_code", type(function)))]
     with contextlib.suppress(OSError, TypeError):  # typed in a shell, or not a function
         told = [inspect.getsource(function)]
     with contextlib.suppress(ValueError, TypeError):  # a closure not assigned yet, or no function
-        values = [each.default for each in inspect.signature(function).parameters.values()]
+        values = [each.default for each in parameters(function)]
         values += inspect.getclosurevars(function).nonlocals.values()
         told += [repr(v) for v in values if isinstance(v, int | float | str | tuple | None)]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:10]
@@ -186,7 +188,7 @@ def filled(
     key: the place of the table in a file. taker: for messages. handed: see `accepted`.
     """
     allowed = accepted(maker, handed)
-    any_name = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(maker).parameters.values())
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters(maker))
     for name, value in given.items():
         if name not in allowed and not any_name:
             takes = f"{taker} takes {checks.quoted(allowed) or 'no parameters'}"
@@ -196,19 +198,18 @@ def filled(
             )
     found = {name: parameter.default for name, parameter in allowed.items()} | dict(given)
     for name, value in found.items():
-        if value is inspect.Parameter.empty:
+        if value is Parameter.empty:
             raise ValueError(f"{join(key, name)} is required for {taker}")
     return found
 
 
-def accepted(maker: Maker, handed: int = 0) -> dict[str, inspect.Parameter]:
+def accepted(maker: Maker, handed: int = 0) -> dict[str, Parameter]:
     """The parameters that a file may give, by name.
 
     The arguments that the lab passes are left out: positional-only ones, and the first `handed`.
     """
-    parameters = list(inspect.signature(maker).parameters.values())[handed:]
-    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {p.name: p for p in parameters if p.kind in named}
+    named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return {p.name: p for p in parameters(maker)[handed:] if p.kind in named}
 
 
 def with_defaults(made: Part, registry: Registry) -> Part:

@@ -96,7 +96,7 @@ class Learned:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
 
 
-def parameters(cls: type) -> list[inspect.Parameter]:
+def parameters(cls: Any) -> list[inspect.Parameter]:
     """The arguments of a constructor, in their order: the signature describes a class."""
     return list(inspect.signature(cls).parameters.values())
 

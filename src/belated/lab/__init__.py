@@ -10,7 +10,7 @@ The same from a shell: `belated --help`.
 import importlib
 
 try:
-    from belated.config.briefing import RunBrief
+    from belated.config.agents import RunBrief
     from belated.config.part import Part, part
     from belated.lab.results import Results
     from belated.lab.run import RunsFailed, experiment, run

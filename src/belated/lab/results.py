@@ -191,7 +191,9 @@ class Results:
         return [self._swept(path, f"Regret of whole runs over {path}") for path in paths]
 
     def _swept(self, path: str, title: str, on: str = "means", regret: str | None = None) -> Table:
-        title += sweep.seeds_of_choice(self.experiment)
+        if (select := self.experiment.select) is not None:
+            chosen = sweep.seeds(self.experiment.first_seed, select.seeds)
+            title += f", {chosen}, on which settings are selected"
         lines = self.lines_on(on, regret, swept=True)
         return tables.swept(self.experiment, lines, path, title)
 

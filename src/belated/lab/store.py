@@ -50,7 +50,9 @@ def open_for(directory: Path, experiment: Experiment) -> None:
 
     More seeds than before, and other titles, are allowed; finished runs stay.
     """
-    others = directory.exists() and not all(map(_early, directory.iterdir()))
+    # A process that was killed before it wrote spec.toml may have left the other two.
+    names = [path.name for path in directory.iterdir()] if directory.exists() else []
+    others = [n for n in names if n != "versions.json" and not n.endswith(saving.PARTIAL)]
     # checked last, since another process may be starting now
     if (directory / "spec.toml").exists():
         before, used = spec(directory), versions(directory)
@@ -67,11 +69,6 @@ def open_for(directory: Path, experiment: Experiment) -> None:
         raise ValueError(f"{directory} must be empty or hold results of belated; choose another")
     write(directory / "versions.json", json.dumps(_versions(), indent=2).encode())
     write(directory / "spec.toml", toml.dumps(experiment).encode())
-
-
-def _early(path: Path) -> bool:
-    """Whether a file may have been left by a process killed before writing spec.toml."""
-    return path.name == "versions.json" or path.name.endswith(saving.PARTIAL)
 
 
 def _other(directory: Path, what: str) -> ValueError:

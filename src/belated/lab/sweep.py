@@ -113,14 +113,6 @@ def sentence(experiment: Experiment) -> str:
     )
 
 
-def seeds_of_choice(experiment: Experiment) -> str:
-    """The seeds on which the choice is made, for a title; empty if there is none."""
-    if experiment.select is None:
-        return ""
-    chosen = seeds(experiment.first_seed, experiment.select.seeds)
-    return f", {chosen}, on which settings are selected"
-
-
 def seeds(first: int, number: int) -> str:
     """A range of seeds in words."""
     return f"seed {first}" if number == 1 else f"seeds {first} to {first + number - 1}"

@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 
 from belated.config import agents as kinds
-from belated.config.briefing import RunBrief
+from belated.config.agents import RunBrief
 from belated.config.part import Part, Registry, accepted, inside, make, table
 from belated.core import checks
 from belated.core.arrays import Ints
@@ -237,13 +237,15 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: dict[int, str]
     """The rows of a run."""
     K = len(run.values)
     means = run.means or run
+    steps = run.step_delays
     best = means.best  # of decisions the comparator is the best action of every visitor
-    told = (experiment.name, task.case, task.learner, parameters(experiment, task))
-    texts = zip(("experiment", "case", "agent", "parameters"), told, strict=True)
     return pl.DataFrame(
         {
-            **{name: pl.repeat(text, K, dtype=pl.String, eager=True) for name, text in texts},
-            "seed": pl.repeat(task.seed, K, dtype=pl.Int64, eager=True),
+            "experiment": experiment.name,
+            "case": task.case,
+            "agent": task.learner,
+            "parameters": parameters(experiment, task),
+            "seed": task.seed,
             "episode": np.arange(K),
             "value": run.values,
             "realised": run.realised,
@@ -257,15 +259,10 @@ def _frame(experiment: Experiment, task: Task, run: Run, watched: dict[int, str]
             "mean_uniform": means.uniform,
             "best_each": run.comparator if best is None else best.each,
             "best_so_far": np.cumsum(run.comparator) if best is None else best.so_far,
-            "diagnostics": pl.Series([watched.get(k) for k in range(K)], dtype=pl.String),
-            "step_delays": pl.Series(_of_steps(run), dtype=pl.String),
-        }
+            "diagnostics": [watched.get(k) for k in range(K)],
+            "step_delays": None
+            if steps is None
+            else [json.dumps(row) for row in np.where(steps == NEVER, -1, steps).tolist()],
+        },
+        COLUMNS,
     )
-
-
-def _of_steps(run: Run) -> list[str | None]:
-    """The delays of the single costs of every episode, as JSON."""
-    if run.step_delays is None:
-        return [None] * len(run.values)
-    told = np.where(run.step_delays == NEVER, -1, run.step_delays)
-    return [json.dumps(row) for row in told.tolist()]

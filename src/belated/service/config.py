@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from belated.config.agents import AGENTS, DECIDERS
-from belated.config.briefing import RunBrief
+from belated.config.agents import RunBrief
 from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
 from belated.core.contract import Agent, Scale, check_fresh
