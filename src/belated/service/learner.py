@@ -2,10 +2,11 @@
 
 The thread takes the requests that have come since its last commit, handles them in one transaction,
 and answers them when it is on disk; then the agent learns for a few milliseconds, or for as long as
-nobody asks. If something cannot be written, nothing of it is acknowledged: the state in memory is
-discarded, and the learner is read from its tables, exactly as after a crash. A learner that another
-process runs is tried again every second; in the meantime, decisions are made here where they can be
-(`decider`).
+nobody asks. A request that comes alone is handled in the event loop if that takes less time than
+two threads that wake each other. If something cannot be written, nothing of it is acknowledged: the
+state in memory is discarded, and the learner is read from its tables, exactly as after a crash. A
+learner that another process runs is tried again every second; in the meantime, decisions are made
+here where they can be (`decider`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import queue
-import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from belated.core.contract import Agent
@@ -36,7 +37,7 @@ GROUP = 500
 SHARE = 0.5
 """How long a group waits for more requests, as a share of the time of the last commit."""
 LONGEST = 0.002
-"""The largest number of seconds for which it waits."""
+"""The largest number of seconds for which it waits, and for which the event loop may wait."""
 ASKED = 10_000
 """The largest number of requests that wait."""
 STILL = 10.0
@@ -87,9 +88,10 @@ class Learner:
         self.session: Session | None = None
         self._open = open
         self.address: str | None = None
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._opened = self._rehearsed = self._behind = False
+        self._jobs: deque[Job] = deque()
+        self._woken = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=config.name)
+        self._stopping = self._opened = self._rehearsed = self._behind = self._quick = False
         self._patience = 0.0
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
@@ -108,15 +110,14 @@ class Learner:
     def start(self) -> None:
         """Open the learner, and keep it open."""
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
+        self._running = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Answer what was asked, learn everything, store a snapshot and close."""
-        self._stopping.set()
-        self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
-        self._give_up("the server is stopping")
+        self._stopping = True
+        self._woken.set()
+        await self._running
+        self._thread.shutdown()
 
     def opened(self, *, decides: bool = False) -> Session:
         """The session; raises `Refusal` while the learner does not run here.
@@ -143,33 +144,49 @@ class Learner:
         whether a session that only decides and writes can do it.
         """
         waiting = self.opened(decides=decides).runner.waiting
-        if self._jobs.qsize() >= ASKED:
-            raise Refusal(f"{self._jobs.qsize()} requests wait", None, None, 429, RETRY)
+        if len(self._jobs) >= ASKED:
+            raise Refusal(f"{ASKED} requests wait", None, None, 429, RETRY)
         if calls is not None and waiting + calls > self.limits.waiting:
             raise Refusal(f"{waiting} calls wait for the agent", None, None, 429, RETRY)
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._jobs.put((work, future))
+        self._jobs.append((work, future))
+        self._woken.set()
         return await future
 
-    # The thread.
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
+    async def _run(self) -> None:
+        while not self._stopping:
             try:
-                if not self._rehearsed:
-                    rehearse(self.config.fresh())
-                    self._rehearsed = True
-                tables = self._open(not self._opened, can_share(self.config))
-                with contextlib.closing(tables):
-                    self.session = opened(tables, self.config, self.limits)
+                with contextlib.closing(await self._aside(self._prepared)) as tables:
+                    self.session = await self._aside(opened, tables, self.config, self.limits)
                     self._note_opened(self.session)
-                    self._serve(self.session)
+                    await self._serve(self.session)
             except Exception as error:
                 what = "cannot be opened" if self.session is None else "is closed"
                 self._note_failure(what, error)
             self.session = None
-            self._give_up("the learner was closed")
-            self._stopping.wait(RETRY)
+            closed = StorageError("the learner was closed")
+            _settle([(future, closed) for _, future in self._jobs])
+            self._jobs.clear()
+            await self._pause()
+
+    async def _aside(self, function: Callable[..., Result], *given: Any) -> Result:
+        """The result of a function that the thread calls."""
+        return await self._loop.run_in_executor(self._thread, function, *given)
+
+    async def _pause(self) -> None:
+        """Wait for the next request, or for a while."""
+        self._woken.clear()
+        if not self._stopping:
+            timer = self._loop.call_later(RETRY, self._woken.set)
+            await self._woken.wait()
+            timer.cancel()
+
+    def _prepared(self) -> Tables:
+        """The tables, once everything is compiled."""
+        if not self._rehearsed:
+            rehearse(self.config.fresh())
+            self._rehearsed = True
+        return self._open(not self._opened, can_share(self.config))
 
     def _note_opened(self, session: Session) -> None:
         """Write to the log how the learner runs; clients hear the rest of it after it has ended."""
@@ -192,37 +209,46 @@ class Learner:
         self.address = error.address if isinstance(error, StorageError) else None
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
 
-    def _serve(self, session: Session) -> None:
-        while not session.tend():
-            jobs = self._taken(session)
-            if not jobs and self._stopping.is_set():
-                break
-            if jobs or not session.runner.waiting:
-                self._handle(session, jobs)
-            self._learn(session, until_asked=not jobs)
-            self._keep(session)
-        session.runner.learn_all()
-        if session.runner.seq != session.runner.snapshot:
-            session.snapshot()
+    async def _serve(self, session: Session) -> None:
+        """Handle requests, until the server stops or the learner must be opened again."""
+        runner = session.runner
+        again = await self._aside(session.tend)
+        while not again and (self._jobs or not self._stopping):
+            if not (self._jobs or runner.waiting or self._behind):
+                await self._pause()
+            due = runner.waiting or runner.since >= self.limits.snapshot
+            if self._quick and len(self._jobs) == 1 and not due:
+                _settle(self._handle(session, [self._jobs.popleft()]))
+                if runner.waiting:
+                    await self._aside(self._learn, session)
+            else:
+                again = await self._aside(self._work, session)
+        if runner.seq != runner.snapshot:
+            await self._aside(session.snapshot)
 
-    def _taken(self, session: Session) -> list[Job]:
-        """The requests that have come; waits for the first one if there is nothing to learn.
+    # The thread.
+
+    def _work(self, session: Session) -> bool:
+        """Handle requests and learn; returns whether to open the learner again."""
+        jobs = self._taken()
+        if jobs or not session.runner.waiting:
+            self._loop.call_soon_threadsafe(_settle, self._handle(session, jobs))
+        self._learn(session, until_asked=not jobs)
+        self._keep(session)
+        return session.tend()
+
+    def _taken(self) -> list[Job]:
+        """The requests that have come.
 
         Clients that have shared a commit ask again at about the same time. So after a commit of
         several requests, the first one waits for the others, which then share one again.
         """
-        jobs = []
-        with contextlib.suppress(queue.Empty):
-            busy = session.runner.waiting or self._stopping.is_set() or self._behind
-            jobs.append(self._jobs.get(timeout=0.0 if busy else RETRY))
-            if self._patience:
-                self._stopping.wait(self._patience)
-            while len(jobs) < GROUP:
-                jobs.append(self._jobs.get_nowait())
-        return [job for job in jobs if job is not None]
+        if self._jobs and self._patience:
+            time.sleep(self._patience)
+        return [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP))]
 
-    def _handle(self, session: Session, jobs: list[Job]) -> None:
-        """Handle requests in one transaction, and answer them when it is on disk.
+    def _handle(self, session: Session, jobs: list[Job]) -> Results:
+        """Handle requests in one transaction; returns their results when it is on disk.
 
         Without requests too: then it also finds out whether the tables are still ours.
         """
@@ -240,46 +266,29 @@ class Learner:
                         done.append((future, error))
         except Exception as error:
             if getattr(error, "busy", False) and not session.learns:
-                self._try_again(session, jobs)
-                return
-            failed = StorageError(str(error))
-            self._settle([(future, failed) for _, future in jobs])
+                return self._try_again(session, jobs)
+            self._jobs.extendleft(jobs)  # which are refused
             raise
         took = time.monotonic() - began
         self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
-        self._settle(done)
+        self._quick = took < LONGEST and len(jobs) == 1 and not session.db.shared
+        return done
 
-    def _try_again(self, session: Session, jobs: list[Job]) -> None:
+    def _try_again(self, session: Session, jobs: list[Job]) -> Results:
         """Handle requests one by one if another process has locked something; a single one later.
 
         Nothing has been written, and a session that does not learn has nothing in memory.
         """
         session.rolled_back()
-        for job in jobs:
-            if len(jobs) == 1:
-                self._jobs.put(job)
-            else:
-                self._handle(session, [job])
+        if len(jobs) == 1:
+            self._jobs.extend(jobs)
+            return []
+        return [result for job in jobs for result in self._handle(session, [job])]
 
-    def _settle(self, done: Results) -> None:
-        """Give the results of requests, or why there are none, to the event loop."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
-            self._loop.call_soon_threadsafe(_settle, done)
-
-    def _give_up(self, why: str) -> None:
-        """Refuse the requests that wait."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                job = self._jobs.get_nowait()
-                if job is not None:
-                    self._settle([(job[1], StorageError(why))])
-
-    def _learn(self, session: Session, *, until_asked: bool) -> None:
+    def _learn(self, session: Session, *, until_asked: bool = False) -> None:
         """Let the agent learn, until somebody asks or for a while."""
         runner, end = session.runner, time.monotonic() + LEARN
-        while runner.waiting and not (
-            not self._jobs.empty() if until_asked else time.monotonic() > end
-        ):
+        while runner.waiting and not (self._jobs if until_asked else time.monotonic() > end):
             runner.learn()
 
     def _keep(self, session: Session) -> None:
