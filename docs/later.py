@@ -19,7 +19,7 @@ import numpy as np
 import tables
 from matplotlib.figure import Figure
 
-from belated.lab import Results, named, store, sweep, toml
+from belated.lab import Results, named, statistics, store, toml
 from belated.lab import plot as lab_plot
 from belated.lab.statistics import Line, score_table
 from belated.lab.tables import number
@@ -56,7 +56,7 @@ def gather(out: Path) -> None:
         for learner, lines in settings.items():
             agent = results.experiment.base(learner)
             setting = learner.removeprefix(f"{agent}, ")
-            score = sweep.mean_score(lines)
+            score = statistics.mean_score(lines)
             writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
         _file(name).write_text(buffer.getvalue(), encoding="utf-8")
     for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):

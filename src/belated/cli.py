@@ -144,7 +144,7 @@ def run(
     for table in shown:
         _say(f"{table}\n")
     if chosen.select is not None:
-        _say(_lab("sweep").sentence(chosen))
+        _say(_lab("statistics").sentence(chosen))
     for warning in results.warnings:
         _say(warning, "bold red")
     _lab("plot").save(directory, drawings, ("png", "svg"))

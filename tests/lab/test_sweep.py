@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from belated.lab import Case, Learner, Results, Select, part, plot, report, run, toml
-from belated.lab.sweep import choose, chosen_on, reported, sentence
+from belated.lab.statistics import choose, chosen_on, reported, sentence
 from belated.lab.task import rehearse
 from lab.small import TINY
 

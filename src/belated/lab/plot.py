@@ -37,7 +37,6 @@ from matplotlib.figure import Figure
 from belated.core import checks
 from belated.core.arrays import Floats
 from belated.lab import statistics, store
-from belated.lab import sweep as sweeps
 from belated.lab.results import Results
 from belated.lab.spec import AGENTS, SCORE, label, shown, slug
 from belated.lab.statistics import Curves, Series
@@ -490,7 +489,7 @@ def _swept(axes: Axes, result: Results, path: str, look: Look) -> str:
         "agent that is not swept is a level line"
     )
     if experiment.select is not None:
-        on = sweeps.seeds(experiment.first_seed, experiment.select.seeds)
+        on = statistics.seeds(experiment.first_seed, experiment.select.seeds)
         caption += f". These are {on}, on which settings were selected; the selected are ringed"
     return f"{caption}."
 
@@ -506,7 +505,7 @@ def over(result: Results, path: str, look: Look = DEFAULT) -> dict[str, Series]:
     chosen = {(lines[0].case, lines[0].agent) for lines in result.choices.values()}
     found = {}
     lines = result.lines_on(look.on, look.regret, swept=True)
-    for name, curve in sweeps.curves(experiment, lines, path).items():
+    for name, curve in statistics.over(experiment, lines, path).items():
         first = next(iter(curve.values()))
         level = path not in experiment.at(first.case, first.agent)
         elsewhere = level and first.agent != experiment.base(first.agent)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from belated.config import agents as kinds
 from belated.config.part import Part, Registry, inside, with_defaults
-from belated.lab import statistics, store, sweep, toml
+from belated.lab import statistics, store, toml
 from belated.lab.plot import Sheet
 from belated.lab.results import Results
 from belated.lab.spec import Experiment, shown
@@ -81,14 +81,14 @@ def html(results: Results, drawings: Sequence[Sheet]) -> str:
     versions = ", ".join(map(" ".join, store.versions(directory).items()))
     differences = results.table("differences")
     unlearned = "".join(f"<li>{escape(text)}</li>" for text in results.warnings)
-    seeds = sweep.seeds(experiment.first_seed, experiment.seeds).capitalize()
+    seeds = statistics.seeds(experiment.first_seed, experiment.seeds).capitalize()
     sections = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(experiment.about)}</p>" if experiment.about else "",
         f'<p class="small">{escape(experiment.name)}: {state}. {seeds}; '
         "every agent faces the same world, costs and delays, seed by seed.</p>",
         f'<ul class="warning">{unlearned}</ul>' if unlearned else "",
-        f"<h2>Selection</h2>\n<p>{escape(sweep.sentence(experiment))}</p>"
+        f"<h2>Selection</h2>\n<p>{escape(statistics.sentence(experiment))}</p>"
         if experiment.select
         else "",
         _table(results.table("selected")) if results.choices else "",

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from belated.core import checks
-from belated.lab import statistics, store, sweep, tables
+from belated.lab import statistics, store, tables
 from belated.lab.spec import SCORE, Experiment, label, shown
-from belated.lab.statistics import Line, Series
-from belated.lab.sweep import Choices
+from belated.lab.statistics import Choices, Line, Series
 from belated.lab.tables import Table
 
 if TYPE_CHECKING:
@@ -78,12 +77,12 @@ class Results:
     @cached_property
     def choices(self) -> Choices:
         """The settings of swept agents, the selected first; empty if none are selected."""
-        return sweep.choose(self.experiment, self._read)
+        return statistics.choose(self.experiment, self._read)
 
     @cached_property
     def reported(self) -> pl.DataFrame:
         """The rows of tables and curves; with a selection, only the seeds that it did not use."""
-        found = sweep.reported(self.experiment, self._read, self.choices)
+        found = statistics.reported(self.experiment, self._read, self.choices)
         if not len(found):
             raise ValueError(
                 f"{self.directory} must hold finished runs of the seeds that are reported, got none"
@@ -113,7 +112,7 @@ class Results:
         """
         swept = swept and self.experiment.select is not None
         if (on, regret, swept) not in self._lines:
-            rows = sweep.chosen_on(self.experiment, self._read) if swept else self.reported
+            rows = statistics.chosen_on(self.experiment, self._read) if swept else self.reported
             self._lines[on, regret, swept] = statistics.summary(rows, on, regret)
         return self._lines[on, regret, swept]
 
@@ -192,7 +191,7 @@ class Results:
 
     def _swept(self, path: str, title: str, on: str = "means", regret: str | None = None) -> Table:
         if (select := self.experiment.select) is not None:
-            chosen = sweep.seeds(self.experiment.first_seed, select.seeds)
+            chosen = statistics.seeds(self.experiment.first_seed, select.seeds)
             title += f", {chosen}, on which settings are selected"
         lines = self.lines_on(on, regret, swept=True)
         return tables.swept(self.experiment, lines, path, title)
@@ -228,7 +227,7 @@ class Results:
     def _repr_html_(self) -> str:
         from belated.lab import plot, report  # noqa: PLC0415
 
-        notes = [sweep.sentence(self.experiment), *self.warnings]
+        notes = [statistics.sentence(self.experiment), *self.warnings]
         text = "".join(f"<p>{escape(note)}</p>" for note in notes if note)
         first = next(iter(plot.figures(self).values()))
         return f"{self.table()._repr_html_()}{text}{report.figure(first())}"

@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 from tabulate import tabulate
 
-from belated.lab import sweep
+from belated.lab import statistics
 from belated.lab.spec import Experiment, label, settings, shown
-from belated.lab.statistics import Difference, Interval, Line, Series, score_table
-from belated.lab.sweep import Choices
+from belated.lab.statistics import Choices, Difference, Interval, Line, Series, score_table
 
 Cell = str | int | float | Interval
 """A cell; NaN means that the number does not exist."""
@@ -213,7 +212,7 @@ def swept(experiment: Experiment, lines: Sequence[Line], path: str, title: str) 
     values = dict(experiment.sweep)[path]
     cells = [
         (name, *(curve[value].regret.mean if value in curve else "" for value in values))
-        for name, curve in sweep.curves(experiment, lines, path).items()
+        for name, curve in statistics.over(experiment, lines, path).items()
     ]
     head = (f"mean regret, {label(experiment, path)} =", *map(shown, values))
     return Table(title, head, tuple(cells), 1)
