@@ -20,7 +20,6 @@ import asyncio
 import functools
 import hmac
 import io
-import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -42,7 +41,7 @@ from belated.service.learner import Learner
 from belated.service.report import METRICS, Table, episodes, look, measured, report, status
 from belated.service.session import Session
 from belated.service.tables import StorageError
-from belated.service.wire import Refusal
+from belated.service.wire import SOON, Refusal
 
 Headers = Mapping[bytes, bytes]
 Send = Callable[[Any], Awaitable[None]]
@@ -61,6 +60,7 @@ LONGEST_DROPPING = 10.0
 PORT = re.compile(rb":\d*$")
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
+NOT_STORED = "not stored; the server's log says why, or it is stopping"
 REFUSALS = (307, 400, 401, 403, 404, 409, 410, 413, 415, 421, 422, 429, 503)
 """The statuses of refusals."""
 EXAMPLES = msgspec.json.decode(page.whole("examples.json"))
@@ -138,7 +138,7 @@ def _check_size(learner: Learner, name: str, items: list[Any]) -> None:
     """Raise `Refusal` if a batch is too long. name: what its items are."""
     if len(items) > learner.limits.batch:
         why = f"a batch must have at most {learner.limits.batch} {name}, got {len(items)}"
-        raise Refusal(why, name, None, 413)
+        raise Refusal(why, name, status=413)
 
 
 async def policy(
@@ -156,7 +156,7 @@ async def policy(
         return Answer(made.getvalue(), kind="application/x-npy")
     if found.size > LONGEST_JSON:
         why = f"a policy of {found.size} numbers is too long for JSON; take npy, or one step"
-        raise Refusal(why, "format", None, 413)
+        raise Refusal(why, "format", status=413)
     return {"episode": episode, "policy": found.tolist()}
 
 
@@ -238,7 +238,7 @@ async def readyz(seen: list[Learner]) -> Any:
 async def metrics(seen: list[Learner]) -> Any:
     """Metrics for Prometheus, of the learners that the token may read."""
     if not seen:
-        raise Refusal("this token does not allow read", outcome=None, status=403)
+        raise Refusal("this token does not allow read", status=403)
     families = {
         name: kind(f"belated_{name}", about, labels=["learner", *labels])
         for name, (kind, labels, about) in METRICS.items()
@@ -261,8 +261,27 @@ async def learners(seen: list[Learner]) -> Any:
 
 
 async def description(seen: list[Learner]) -> Any:
-    """This description."""
-    return openapi()
+    """The interface as OpenAPI, from the operations and the types of their arguments."""
+    shown = [one for one in OPERATIONS if one.tag is not None]
+    types = [kind for one in shown for kind in one.types.values()]
+    kinds = dict.fromkeys([*types, wire.Refused, Name])
+    found, components = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(kinds, found, strict=True))
+    paths: dict[str, Table] = {}
+    for one in shown:
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "belated",
+            "version": __version__,
+            "description": "Hand out decisions, take feedback whenever it comes.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
 
 
 async def page_(seen: list[Learner]) -> Any:
@@ -322,7 +341,7 @@ class Operation:
             raise Refusal(f"{where}: {PLACE.sub('', said)}", where) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             status = 400 if isinstance(error, UnicodeDecodeError) else 422
-            raise Refusal(f"body: {error}", "body", status=status) from None
+            raise Refusal(f"body: {error}", "body", "invalid", status) from None
 
     def arguments(self, texts: dict[str, str], content: bytes) -> Table:
         """The arguments of a request by name; raises `Refusal` that names a wrong one."""
@@ -335,6 +354,16 @@ class Operation:
         if self.needs_body or (content and "body" in self.types):
             found["body"] = self.decoded(content)
         return found
+
+    async def answer(self, asked: Any, texts: dict[str, str], content: bytes) -> Answer:
+        """The answer to a request. asked: the learner, or the learners that are seen."""
+        given, function = self.arguments(texts, content), self.function
+        told = await (
+            function(asked, **given) if self.by is None else self.by(asked, function, **given)
+        )
+        if isinstance(told, Answer):
+            return told
+        return as_json(told, getattr(told, "status", self.good))
 
 
 OPERATIONS = (
@@ -370,30 +399,6 @@ for one in OPERATIONS:
     pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", one.path)
     pattern = pattern.replace("<action>[^/]*", "<action>.*")  # with slashes
     ROUTES.setdefault(re.compile(pattern, re.DOTALL), {})[one.method] = one
-
-
-def openapi() -> Table:
-    """The interface as OpenAPI, from the operations and the types of their arguments."""
-    shown = [one for one in OPERATIONS if one.tag is not None]
-    types = [kind for one in shown for kind in one.types.values()]
-    kinds = dict.fromkeys([*types, wire.Refused, Name])
-    found, components = msgspec.json.schema_components(
-        kinds, ref_template="#/components/schemas/{name}"
-    )
-    schemas = dict(zip(kinds, found, strict=True))
-    paths: dict[str, Table] = {}
-    for one in shown:
-        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "belated",
-            "version": __version__,
-            "description": "Hand out decisions, take feedback whenever it comes.",
-        },
-        "paths": paths,
-        "components": {"schemas": components},
-    }
 
 
 def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
@@ -457,38 +462,54 @@ class Service:
                 await receive()
             await send({"type": "lifespan.shutdown.complete"})
             return
-        headers: Headers = dict(scope["headers"])
         body: list[bytes] | None = None
         try:
-            self._check(scope["method"], headers)
-            reads = scope["method"] in ("GET", "HEAD")
-            body = [] if reads else [piece async for piece in _pieces(receive, self._most)]
-            answer = await self._answer(scope, headers, b"".join(body))
+            operation, asked, texts = self._admitted(scope, dict(scope["headers"]))
+            body = [piece async for piece in _pieces(receive, self._most)]
+            answer = await operation.answer(asked, texts, b"".join(body))
         except Refusal as error:
             answer = _refused(error, scope)
-        except (StorageError, asyncio.CancelledError) as error:
-            stops = isinstance(error, asyncio.CancelledError)  # before the request has ended
-            why = "the server is stopping" if stops else "not stored; the server's log says why"
-            answer = as_json({"why": why}, 503, **{"retry-after": "1"})
+        except (StorageError, asyncio.CancelledError):  # or the server stops before the end
+            answer = _refused(Refusal(NOT_STORED, status=503, headers=SOON), scope)
         if body is None:
             await _reject(answer, receive, send)
         else:
             await answer.send(send)
 
-    def _check(self, method: str, headers: Headers) -> None:
-        """Raise `Refusal` for what the head of a request says."""
+    def _admitted(self, scope: Any, headers: Headers) -> tuple[Operation, Any, dict[str, str]]:
+        """What a request asks for: an operation, for whom it is called, and its arguments as texts.
+
+        Raises `Refusal` by what the head of the request says.
+        """
         if self._hosts and PORT.sub(b"", headers.get(b"host", b"").lower()) not in self._hosts:
-            raise Refusal("host not allowed", outcome=None, status=421)
-        if method in ("GET", "HEAD", "OPTIONS"):
-            return
-        self._holder(headers)
+            raise Refusal("host not allowed", status=421)
+        matches = filter(None, (each.fullmatch(scope["path"]) for each in ROUTES))
+        match = next(matches, None)
+        operations = ROUTES[match.re] if match else {}
+        operation = operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        is_open = operation is not None and operation.verb is None
+        token = ANYBODY if is_open else self._holder(headers)
+        if match is None:
+            raise Refusal("Not Found", status=404)
+        if operation is None:
+            allow = {"allow": ", ".join(operations)}
+            raise Refusal("Method Not Allowed", status=405, headers=allow)
+        if operation.method != "GET":
+            _check_content(headers, operation.method)
         if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
             raise _too_large(self._most)
-        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-        if kind != b"application/json" and (kind or method == "POST"):
-            raise Refusal("Content-Type must be application/json", outcome=None, status=415)
-        if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-            raise Refusal("compressed bodies are not accepted", outcome=None, status=415)
+        asks, texts = scope["query_string"].decode("latin-1"), match.groupdict()
+        query = dict(parse_qsl(asks, keep_blank_values=True)) if asks else {}
+        asked: Any
+        if "name" not in texts:
+            asked = [one for one in self.learners.values() if _allows(token, one.name, "read")]
+        elif not _allows(token, texts["name"], operation.verb):
+            raise Refusal(f"this token does not allow {operation.verb} of this learner", status=403)
+        elif texts["name"] not in self.learners:
+            raise Refusal("there is no such learner", outcome="unknown")
+        else:
+            asked = self.learners[texts["name"]]
+        return operation, asked, {**query, **texts}
 
     def _holder(self, headers: Headers) -> Token:
         """The token of an `Authorization: Bearer ...` header; raises `Refusal` without one.
@@ -501,42 +522,23 @@ class Service:
         mine = hashed(given.strip())
         found = [token for token in self._tokens if hmac.compare_digest(mine, token.sha256)]
         if not found or scheme.lower() != "bearer":
-            raise Refusal("a token is needed: Authorization: Bearer ...", None, None, 401)
+            needs = {"www-authenticate": "Bearer"}
+            raise Refusal("a token is needed: Authorization: Bearer ...", status=401, headers=needs)
         return found[-1]
-
-    async def _answer(self, scope: Any, headers: Headers, body: bytes) -> Answer:
-        found = (each.fullmatch(scope["path"]) for each in ROUTES)
-        match = next(filter(None, found), None)
-        if match is None:
-            raise Refusal("Not Found", outcome=None, status=404)
-        operations, texts = ROUTES[match.re], match.groupdict()
-        operation = operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
-        if operation is None:
-            return as_json({"why": "Method Not Allowed"}, 405, allow=", ".join(operations))
-        token = self._holder(headers) if operation.verb is not None else ANYBODY
-        asked: Any
-        if "name" not in texts:
-            asked = [one for one in self.learners.values() if _allows(token, one.name, "read")]
-        elif not _allows(token, texts["name"], operation.verb):
-            why = f"this token does not allow {operation.verb} of this learner"
-            raise Refusal(why, outcome=None, status=403)
-        elif texts["name"] not in self.learners:
-            raise Refusal("there is no such learner", outcome="unknown")
-        else:
-            asked = self.learners[texts["name"]]
-        asks = scope["query_string"].decode("latin-1")
-        query = dict(parse_qsl(asks, keep_blank_values=True)) if asks else {}
-        given = operation.arguments({**query, **texts}, body)
-        function, by = operation.function, operation.by
-        told = await (function(asked, **given) if by is None else by(asked, function, **given))
-        if isinstance(told, Answer):
-            return told
-        return as_json(told, getattr(told, "status", operation.good))
 
 
 def _allows(token: Token, learner: str, verb: str | None) -> bool:
     """Whether the holder of a token may do this to a learner."""
     return verb in token.verbs and (EVERY in token.learners or learner in token.learners)
+
+
+def _check_content(headers: Headers, method: str) -> None:
+    """Check that a body, which only a POST must have, is plain JSON."""
+    kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if kind != b"application/json" and (kind or method == "POST"):
+        raise Refusal("Content-Type must be application/json", status=415)
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise Refusal("compressed bodies are not accepted", status=415)
 
 
 async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
@@ -545,7 +547,7 @@ async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal("the client has gone", outcome=None, status=400)
+            raise Refusal("the client has gone", status=400)
         more = message.get("more_body", False)
         size += len(message.get("body", b""))
         if size > most:
@@ -554,20 +556,16 @@ async def _pieces(receive: Any, most: int) -> AsyncIterator[bytes]:
 
 
 def _too_large(most: int) -> Refusal:
-    return Refusal(f"a body must have at most {most} bytes", None, None, 413)
+    return Refusal(f"a body must have at most {most} bytes", status=413)
 
 
 def _refused(error: Refusal, scope: Any) -> Answer:
     """The answer to a refused request; another server can answer it if there is an address."""
-    if error.address is not None:
-        onward = [quote(scope["path"]), scope["query_string"].decode("latin-1")]
-        location = error.address.rstrip("/") + "?".join(filter(None, onward))
-        return as_json({"why": str(error)}, 307, location=location)
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
-    if error.retry is not None:
-        headers["retry-after"] = str(max(1, math.ceil(error.retry)))
-    told = wire.Refused(str(error), error.outcome or msgspec.UNSET, error.field or msgspec.UNSET)
-    return as_json(told, error.status, **headers)
+    if error.address is None:
+        return as_json(error.told, error.status, **error.headers)
+    onward = [quote(scope["path"]), scope["query_string"].decode("latin-1")]
+    location = error.address.rstrip("/") + "?".join(filter(None, onward))
+    return as_json(error.told, 307, location=location)
 
 
 async def _reject(answer: Answer, receive: Any, send: Any) -> None:

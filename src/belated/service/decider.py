@@ -26,7 +26,7 @@ from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, restore
 from belated.service.session import KEPT, Session
 from belated.service.tables import LOCK, Tables
-from belated.service.wire import Asked, Done, Refusal
+from belated.service.wire import SOON, Asked, Done, Refusal
 
 BLOCK = 1000
 """The number of numbers that a decider leases at once."""
@@ -273,7 +273,7 @@ class Decider(Session):
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """See `Session`."""
         if self.runner.agent.model is None:
-            raise Refusal(NO_MODEL, None, None, 503, PUBLISHED, self.address)
+            raise Refusal(NO_MODEL, status=503, address=self.address, headers=SOON)
         return super().choose(asked)
 
     def snapshot(self) -> None:

@@ -26,7 +26,7 @@ from belated.service.decider import MOST, can_share, opened
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables
-from belated.service.wire import Refusal
+from belated.service.wire import SOON, Refusal
 
 RETRY = 1.0
 """Seconds between two attempts to open a learner, and between two checks of its storage."""
@@ -128,7 +128,7 @@ class Learner:
         if session is None or not (session.learns or decides):
             why = f"learner {self.name}: {self._told}"
             address = self.address if session is None else session.address
-            raise Refusal(why, None, None, 503, RETRY, address)
+            raise Refusal(why, status=503, address=address, headers=SOON)
         return session
 
     async def ask(
@@ -145,9 +145,9 @@ class Learner:
         """
         waiting = self.opened(decides=decides).runner.waiting
         if len(self._jobs) >= ASKED:
-            raise Refusal(f"{ASKED} requests wait", None, None, 429, RETRY)
+            raise Refusal(f"{ASKED} requests wait", status=429, headers=SOON)
         if calls is not None and waiting + calls > self.limits.waiting:
-            raise Refusal(f"{waiting} calls wait for the agent", None, None, 429, RETRY)
+            raise Refusal(f"{waiting} calls wait for the agent", status=429, headers=SOON)
         future: asyncio.Future[Result] = self._loop.create_future()
         self._jobs.append((work, future))
         self._woken.set()

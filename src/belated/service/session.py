@@ -396,9 +396,8 @@ class Session:
         if self._open + more > self.limits.open:
             raise Refusal(
                 f"{self.limits.open} episodes are open; close some, or set a deadline",
-                outcome=None,
                 status=429,
-                retry=10,
+                headers={"retry-after": "10"},
             )
 
     def choose(self, asked: Sequence[Asked]) -> list[Done]:

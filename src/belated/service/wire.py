@@ -63,37 +63,14 @@ STATUS = {
     "invalid": 422,
 }
 """The HTTP status of the outcomes of a record."""
+SOON = {"retry-after": "1"}
+"""The header that asks for a repetition after a second."""
 Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
 KeyBody = dict[Literal["key"], Text | None]
 """A new episode. key: your own key; the same key again returns the same episode."""
 ActionBody = dict[Literal["name"], Text | None]
 """An action to add. name: required if and only if actions have names."""
-
-
-class Refusal(Exception):
-    """A refused request or record.
-
-    field: the wrong field. outcome: what this means for a record; None if it says nothing of one.
-    status: the HTTP status, by default that of the outcome. retry: seconds after which the request
-    may succeed. address: of the server that can answer.
-    """
-
-    def __init__(
-        self,
-        why: str,
-        field: str | None = None,
-        outcome: str | None = "invalid",
-        status: int | None = None,
-        retry: float | None = None,
-        address: str | None = None,
-    ) -> None:
-        super().__init__(why)
-        self.field = field
-        self.outcome = outcome
-        self.status = STATUS[outcome or "invalid"] if status is None else status
-        self.retry = retry
-        self.address = address
 
 
 class Asked(Struct, forbid_unknown_fields=True):
@@ -180,6 +157,30 @@ class Refused(Struct):
     why: str
     outcome: str | UnsetType = UNSET
     field: str | UnsetType = UNSET
+
+
+class Refusal(Exception):
+    """A refused request or record.
+
+    field: the wrong field. outcome: what this means for a record, by default "invalid" if there is
+    no status: the HTTP status, by default that of the outcome. address: of the server that can
+    answer. headers: of the answer.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        field: str | None = None,
+        outcome: str | None = None,
+        status: int | None = None,
+        address: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(why)
+        kind = outcome or ("invalid" if status is None else UNSET)
+        self.told = Refused(why, kind, field or UNSET)
+        self.status = status or STATUS[str(kind)]
+        self.address, self.headers = address, headers or {}
 
 
 @dataclass(frozen=True, slots=True)
