@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from belated.service.config import from_table
-from belated.service.tokens import new
+from belated.service.config import from_table, new_token
+from belated.service.run import application
 from serving import InProcess, config
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -99,9 +99,10 @@ def test_prometheus_reads_the_files_and_the_alerts_fire():
 
 def test_the_configuration_of_the_container_needs_a_token_of_your_own(tmp_path):
     table = tomllib.loads((DEPLOY / "belated.toml").read_text())
-    with pytest.raises(ValueError, match="sha256"):
-        from_table(table)
-    token, table["tokens"][0]["sha256"] = new()
+    with pytest.raises(ValueError, match="tokens are required"):
+        application(from_table(table))
+    token, digest = new_token()
+    table["tokens"] = [{"name": "all", "sha256": digest, "learners": ["*"]}]
     with InProcess({**table, "host": "127.0.0.1", "storage": str(tmp_path)}) as client:
         headers = {"Authorization": f"Bearer {token}"}
         asked = {"features": {"age": 34, "country": "dk"}}

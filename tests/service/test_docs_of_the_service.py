@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from belated.client import Client
-from belated.service.config import demonstration, from_table
+from belated.service.config import from_table, load
 from limits import LIMIT
 from serving import InProcess, running
 
@@ -50,7 +50,7 @@ def test_every_request_of_the_page_exists(tmp_path):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_the_lines_of_the_readme_work_at_once(tmp_path):
     (block,) = re.findall(r"```sh\n(URL=.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    mail = next(one for one in demonstration().learners if one.name == "mail")
+    mail = next(one for one in load(None).learners if one.name == "mail")
     features = {"age": "number", "country": ["dk", "se"]}
     assert repr(mail.problem.features) == "Features(age='number', country=['dk', 'se'])"
     table = {

@@ -10,7 +10,7 @@ import pytest
 
 from belated import cli
 from belated.service import run
-from belated.service.config import demonstration
+from belated.service.config import load
 from limits import LIMIT, until
 from serving import SHOP, InProcess, Listening, config
 
@@ -95,7 +95,7 @@ def test_what_a_container_needs_is_compiled_before_it_starts(capsys):
 
 
 def test_the_customers_of_the_demonstration_are_simulated_and_said_to_be(tmp_path, monkeypatch):
-    mail = demonstration().learners[0]
+    mail = load(None).learners[0]
     table = config(
         tmp_path,
         learners=[{"name": mail.name, "actions": list(mail.problem.names), "note": mail.note,

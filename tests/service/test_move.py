@@ -45,7 +45,7 @@ def test_a_learner_moves_to_the_service_and_back(tmp_path, capsys):
 
 
 def test_a_token_is_printed_with_its_hash(capsys):
-    from belated.service.tokens import hashed
+    from belated.service.config import hashed
 
     assert cli.main(["token"]) == 0
     token, sha256 = (line.split()[1] for line in capsys.readouterr().out.splitlines())

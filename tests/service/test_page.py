@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from belated.service import page
-from belated.service.tokens import new
+from belated.service.config import new_token
 from browsing import Browser, needs_browser
 from limits import LIMIT, until
 from serving import ROBOT, SHOP, InProcess, Listening, config
@@ -298,7 +298,7 @@ def test_learners_with_tables_have_a_page(tmp_path, clock):
 @pytest.mark.long
 @needs_browser
 def test_the_page_asks_for_a_token(tmp_path):
-    token, hashed = new()
+    token, hashed = new_token()
     tokens = [{"name": "boss", "sha256": hashed, "learners": ["shop"], "verbs": ["read"]}]
     with Listening(config(tmp_path, tokens=tokens)) as client, Browser(tmp_path) as browser:
         browser.open(client.url, "!document.getElementById('ask').hidden")

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from belated.service import tokens
-from belated.service.config import from_table
+from belated.service.config import VERBS, from_table, hashed, new_token
 from belated.service.learner import Learner
+from belated.service.run import application
 from killing import same_as_never_stopped
 from serving import ROBOT, SHOP, InProcess, config, full, restored
 
@@ -48,12 +48,12 @@ def guarded(tmp_path_factory):
     given, listed = {}, []
 
     def add(name, learners, verbs):
-        given[name], hashed = tokens.new()
-        listed.append({"name": name, "sha256": hashed, "learners": learners, "verbs": verbs})
+        given[name], digest = new_token()
+        listed.append({"name": name, "sha256": digest, "learners": learners, "verbs": verbs})
 
-    for verb in tokens.VERBS:
+    for verb in VERBS:
         add(f"shop {verb}", ["shop"], [verb])
-    add("all", ["*"], list(tokens.VERBS))
+    add("all", ["*"], list(VERBS))
     with InProcess(config(tmp_path_factory.mktemp("guarded"), tokens=listed)) as client:
         yield client, given
 
@@ -82,7 +82,7 @@ def test_a_token_opens_its_learner_and_verb_and_nothing_else(guarded, method, pa
     def status(learner, headers):
         return client.request(method, path.format(learner), json=body, headers=headers).status_code
 
-    for learner, owned in product(("shop", "robot", "nobody"), tokens.VERBS):
+    for learner, owned in product(("shop", "robot", "nobody"), VERBS):
         told = status(learner, bearer(given[f"shop {owned}"]))
         if learner == "shop" and owned == verb:
             assert told not in (401, 403)
@@ -125,7 +125,7 @@ def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, 
         return client.request(method, path + query, json=body, headers={**headers, **forged})
 
     assert asked({}).status_code == 401
-    for owned in tokens.VERBS:
+    for owned in VERBS:
         answer = asked(bearer(given[f"shop {owned}"]), "?x=%0d%0aSet-Cookie:a%3db")
         assert answer.status_code == (307 if owned == verb else 403)
         if owned == verb:
@@ -134,19 +134,19 @@ def test_a_redirection_is_for_those_who_may(guarded, monkeypatch, method, path, 
 
 
 def test_tokens_are_kept_as_hashes():
-    token, hashed = tokens.new()
-    assert token not in hashed
+    token, digest = new_token()
+    assert token not in digest
     assert len(token) > 40
-    assert tokens.hashed(token) == hashed
-    assert tokens.new()[0] != token
+    assert hashed(token) == digest
+    assert new_token()[0] != token
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org"])
 def test_another_address_needs_tokens(tmp_path, host):
     with pytest.raises(ValueError, match="tokens are required"):
-        from_table(config(tmp_path, host=host))
-    _, hashed = tokens.new()
-    token = {"name": "a", "sha256": hashed, "learners": ["shop"], "verbs": ["read"]}
+        application(from_table(config(tmp_path, host=host)))
+    _, digest = new_token()
+    token = {"name": "a", "sha256": digest, "learners": ["shop"], "verbs": ["read"]}
     assert not from_table(config(tmp_path, host=host, tokens=[token])).loopback
 
 

@@ -11,12 +11,12 @@ import pytest
 import uvicorn
 
 import limits
-from belated.service import run, tokens
-from belated.service.config import from_table
+from belated.service import run
+from belated.service.config import from_table, new_token
 from belated.service.run import bound, listener
 from serving import SHOP, config
 
-TOKEN, HASH = tokens.new()
+TOKEN, HASH = new_token()
 MINE = f"Authorization: Bearer {TOKEN}"
 KIND = "Content-Type: application/json"
 DECIDE = "/v1/learners/shop/decide"

@@ -35,8 +35,7 @@ from prometheus_client import generate_latest
 
 from belated import __version__
 from belated.service import export, page, wire
-from belated.service.config import Config
-from belated.service.tokens import ANYBODY, EVERY, Token, Verb, hashed
+from belated.service.config import ANYBODY, EVERY, Config, Token, Verb, hashed
 from belated.service.learner import Learner
 from belated.service.report import METRICS, Table, episodes, look, measured, report, status
 from belated.service.session import Session

@@ -47,7 +47,7 @@ def warmup(config: Path | None = None, /) -> None:
 
 def token() -> None:
     """Print a new token for the service, and the hash that its configuration needs."""
-    made, hashed = _module("tokens").new()
+    made, hashed = _module("config").new_token()
     print(f"token:  {made}\nsha256: {hashed}")
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, ValidationError, convert
 
 from belated.config.agents import AGENTS, DECIDERS
 from belated.config.agents import RunBrief
@@ -25,10 +26,11 @@ from belated.core.contract import Agent, Scale, check_fresh
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
-from belated.service.tokens import EVERY, Text, Token, check_types
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+DEMONSTRATION = Path(__file__).with_name("demonstration.toml")
+"""A mailer whose customers are simulated, a shop and a robot."""
 POSTGRES = ("postgresql://", "postgres://")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 PROBLEM = ("actions", "states", "horizon", "one_outcome", "check", "check_observation", "read")
@@ -55,6 +57,11 @@ NEEDS = (
     ("grace", DEADLINES, "a deadline_seconds or deadline_episodes"),
 )
 """A key of a learner, the keys of which it needs one, and how that is given."""
+Verb = Literal["begin", "feedback", "read", "admin"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+EVERY = "*"
+"""All learners, for a token."""
+Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e11)]
 NIGHT = 86_400.0
@@ -65,6 +72,56 @@ MOST_BATCH = 30_000
 """The largest number of records in a request, since one statement has a place for each."""
 LARGEST_POLICY = 10_000_000
 """The largest number of entries of a policy."""
+
+
+def check_types(item: Any) -> None:
+    """Convert the fields of a dataclass to their types; `ValueError` names a wrong one."""
+    types = get_type_hints(type(item), include_extras=True)
+    for name in (one.name for one in fields(item) if one.init):
+        value = getattr(item, name)
+        try:
+            checks.fix(item, name, convert(value, types[name]))
+        except ValidationError as error:
+            raise ValueError(f"{name} = {checks.show(value)}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and its permissions.
+
+    It is 32 random bytes, so its plain SHA-256, which is all that is stored, cannot be inverted.
+
+    Attributes:
+        name: the name of its holder, for the limits.
+        sha256: the hash of the token, in hexadecimal.
+        learners: the names of learners, or "*" for all.
+        verbs: begin (and decide), feedback (and forget), read, admin (snapshots).
+    """
+
+    name: Text
+    sha256: str
+    learners: tuple[Text, ...]
+    verbs: tuple[Verb, ...] = VERBS
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
+            raise ValueError("sha256 must be 64 digits from 0 to f; `belated token` makes one")
+
+
+ANYBODY = Token("anybody", "0" * 64, (EVERY,))
+"""The holder of all requests to a server without tokens, which listens on loopback only."""
+
+
+def new_token() -> tuple[str, str]:
+    """A token and its hash."""
+    token = f"belated-{secrets.token_urlsafe(32)}"
+    return token, hashed(token)
+
+
+def hashed(token: str) -> str:
+    """The hash of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +340,7 @@ class Config:
         url: the address for other servers and clients, for redirections; needed with PostgreSQL.
         hosts: the host names that requests may use, besides loopback; if none are given and the
             server does not listen on loopback, any.
-        tokens: without any, the server listens on loopback only.
+        tokens: without any, a server listens on loopback only.
         limits: see `Limits`.
     """
 
@@ -319,11 +376,6 @@ class Config:
         for token in self.tokens:
             for name in token.learners:
                 checks.choice(f"tokens: learners of {token.name!r}", name, [*names, EVERY])
-        if not self.tokens and not self.loopback:
-            raise ValueError(
-                f"tokens are required to listen on {self.host!r}; without any, host must be a "
-                "loopback address such as 127.0.0.1 (belated token makes a token)"
-            )
 
     @property
     def loopback(self) -> bool:
@@ -338,44 +390,18 @@ class Config:
         return frozenset({*LOOPBACK, *self.hosts, self.host})
 
 
-DEMONSTRATION = """
-[[learners]]
-name = "mail"
-actions = ["plain", "question", "discount"]
-features = { age = "number", country = ["dk", "se"] }
-agent = { kind = "linear_sampler", holdout = 0.1 }
-deadline_seconds = 600.0
-note = "The customers of this learner are simulated."
-[[learners]]
-name = "shop"
-problem = { states = 1, actions = 3, horizon = 1 }
-deadline_seconds = 600.0
-default = 1.0
-[[learners]]
-name = "robot"
-problem = { states = 6, actions = 2, horizon = 4, homogeneous = true }
-deadline_episodes = 1000
-grace = 1000
-"""
+def load(path: Path | None) -> Config:
+    """The configuration in a TOML file, or that of the demonstration.
 
-
-def demonstration() -> Config:
-    """A mailer whose customers are simulated, a shop with three offers, and a robot."""
-    return from_table(tomllib.loads(DEMONSTRATION))
-
-
-def load(path: Path, *, tokens: bool = True) -> Config:
-    """The configuration in a TOML file. A mistake raises ValueError with one line.
-
-    tokens: False leaves the tokens out, for a configuration that has none of its own yet.
+    A mistake raises ValueError with one line.
     """
+    path = path or DEMONSTRATION
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a readable TOML file: {error}") from None
-    left_out = () if tokens else ("tokens", "host")
     try:
-        return from_table({key: table[key] for key in table if key not in left_out})
+        return from_table(table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

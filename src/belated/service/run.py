@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import heapq
 import logging
 import random
+import sched
 import socket
 import sys
 import threading
@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from belated.client import Client, ServiceError
 from belated.core import checks, saving
 from belated.service.app import Service
-from belated.service.config import POSTGRES, Config, LearnerConfig, demonstration, load
+from belated.service.config import POSTGRES, Config, LearnerConfig, load
 from belated.service.decider import opened
 from belated.service.learner import Learner, rehearse
 from belated.service.tables import PostgresTables, SQLiteTables, StorageError, Tables
@@ -35,7 +35,12 @@ DRAIN = 10
 
 
 def application(config: Config) -> Service:
-    """The application of a configuration."""
+    """The application of a configuration; `ValueError` if strangers could use it."""
+    if not config.tokens and not config.loopback:
+        raise ValueError(
+            f"tokens are required to listen on {config.host!r}; without any, host must be a "
+            "loopback address such as 127.0.0.1 (belated token makes a token)"
+        )
     learners = [Learner(one, opener(config, one), config.limits) for one in config.learners]
     return Service(learners, config)
 
@@ -55,7 +60,7 @@ def opener(config: Config, learner: LearnerConfig) -> Callable[..., Tables]:
 
 def warm_up(path: Path | None) -> list[str]:
     """Compile everything that the learners of a configuration need; returns their names."""
-    config = demonstration() if path is None else load(path, tokens=False)
+    config = load(path)
     for learner in config.learners:
         rehearse(learner.fresh())
     return [learner.name for learner in config.learners]
@@ -101,7 +106,7 @@ def listener(config: Config, port: int) -> uvicorn.Config:
 
 def serve(path: Path | None, port: int | None = None) -> int:
     """Run a server until a signal stops it. path: of the configuration, or the demonstration."""
-    config = demonstration() if path is None else load(path)
+    config = load(path)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # simulated customers ask often
     sys.setswitchinterval(SWITCH)
@@ -190,8 +195,7 @@ DELAY = 20.0
 
 def visit(url: str) -> None:
     """Visit the learner `mail` until the process ends; purchases come some seconds later."""
-    rng = random.Random()
-    coming: list[tuple[float, str, float]] = []
+    rng, purchases = random.Random(), sched.scheduler()
     with Client(url, "mail", patience=3600.0) as mail:
         while True:
             age = rng.randint(18, 80)
@@ -200,9 +204,8 @@ def visit(url: str) -> None:
             with contextlib.suppress(ServiceError):  # such as too many open decisions, for a while
                 made = mail.decide(features=asked)
                 if rng.random() < buys[made.name or ""]:
-                    at = time.monotonic() + rng.expovariate(1.0 / DELAY)
-                    heapq.heappush(coming, (at, made.key, round(rng.uniform(5.0, 50.0), 2)))
-                while coming and coming[0][0] < time.monotonic():
-                    _, key, reward = heapq.heappop(coming)
-                    mail.feedback([{"key": key, "reward": reward, "event": "purchase"}])
+                    reward = round(rng.uniform(5.0, 50.0), 2)
+                    sale = {"key": made.key, "reward": reward, "event": "purchase"}
+                    purchases.enter(rng.expovariate(1.0 / DELAY), 0, mail.feedback, ([sale],))
+                purchases.run(blocking=False)
             time.sleep(PAUSE)
