@@ -14,8 +14,6 @@ and dropped, up to a limit. A connection that is closed over unread bytes is res
 can overtake the answer: the client would then see a broken connection, and not the reason.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hmac
@@ -493,10 +491,10 @@ class Service:
         if operation is None:
             allow = {"allow": ", ".join(operations)}
             raise Refusal("Method Not Allowed", status=405, headers=allow)
-        if operation.method != "GET":
-            _check_content(headers, operation.method)
         if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
             raise _too_large(self._most)
+        if operation.method != "GET":
+            _check_content(headers, operation.method)
         asks, texts = scope["query_string"].decode("latin-1"), match.groupdict()
         query = dict(parse_qsl(asks, keep_blank_values=True)) if asks else {}
         asked: Any

@@ -4,8 +4,6 @@ A dataclass reads the tables inside it and checks its own values, by their types
 wrong one, and `structured` adds the place in the file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

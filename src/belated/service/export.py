@@ -16,8 +16,6 @@ An outcome is that of the step. A text that begins with =, +, - or @ gets an apo
 CSV, because a spreadsheet would take it for a formula.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools
@@ -200,10 +198,8 @@ def _log(rows: list[Any], session: Session) -> DecisionLog:
     seen = [json.loads(text) for text in texts]
     if problem.states is not None:
         x = np.eye(problem.states)[[state or 0 for state in seen]]
-    elif getattr(problem, "width", 1):
-        x = problem.matrix(seen)[0]
     else:
-        x = np.zeros((len(rows), 0))
+        x = problem.matrix(seen)[0]
     rewards = [None if total is None else shift + factor * total for total in totals]
     until = max([session.clock(), decided[-1], *filter(None, reported)])
     return DecisionLog(

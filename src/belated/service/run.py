@@ -1,7 +1,5 @@
 """Run a server from its configuration until a signal stops it; the demonstration has customers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

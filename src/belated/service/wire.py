@@ -15,14 +15,12 @@ time is that of the event itself, in seconds since 1970 or as ISO 8601 with a zo
 whether the deadline was met.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -146,7 +144,7 @@ class Outcome(Struct):
     used: bool | UnsetType = UNSET
 
     @classmethod
-    def of(cls, kind: Any, episode: int | UnsetType = UNSET, **more: Any) -> Outcome:
+    def of(cls, kind: Any, episode: int | UnsetType = UNSET, **more: Any) -> Self:
         """The outcome of this kind."""
         return cls(kind, STATUS[kind], episode, **more)
 
