@@ -259,7 +259,7 @@ async def learners(seen: list[Learner]) -> Any:
 
 async def description(seen: list[Learner]) -> Any:
     """The interface as OpenAPI, from the operations and the types of their arguments."""
-    shown = [one for one in OPERATIONS if one.tag is not None]
+    shown = [one for one in OPERATIONS if one.shown]
     types = [kind for one in shown for kind in one.types.values()]
     kinds = dict.fromkeys([*types, wire.Refused, Name])
     found, components = msgspec.json.schema_components(
@@ -304,17 +304,17 @@ class Operation:
     of the parameters in the path and after the question mark, and of the body; the type that it
     returns is that of the answer.
 
-    verb: the right that it needs; None if everybody may ask. tag: its chapter in the description;
-    None to leave it out. good: the status of success. by: the function that calls it.
+    verb: the right that it needs, and its chapter in the description; None if everybody may ask.
+    good: the status of success. by: the function that calls it. shown: whether it is described.
     """
 
     method: str
     path: str
     function: Callable[..., Any]
     verb: Verb | None
-    tag: str | None
     good: int = 200
     by: Callable[..., Awaitable[Any]] | None = None
+    shown: bool = True
 
     @functools.cached_property
     def types(self) -> Table:
@@ -364,32 +364,28 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation("POST", "/v1/learners/{name}/decide", decide, "begin", "decide"),
-    Operation("POST", "/v1/learners/{name}/decide/batch", decide_batch, "begin", "decide"),
-    Operation("POST", "/v1/learners/{name}/episodes", begin, "begin", "decide"),
-    Operation("GET", "/v1/learners/{name}/episodes/{episode}/policy", policy, "begin", "decide"),
-    Operation("POST", "/v1/learners/{name}/feedback", feedback, "feedback", "feedback"),
-    Operation("POST", "/v1/learners/{name}/feedback/batch", feedback_batch, "feedback", "feedback"),
-    Operation("DELETE", "/v1/learners/{name}/episodes/{episode}", forget, "feedback", "feedback"),
-    Operation("POST", "/v1/learners/{name}/actions", add_action, "admin", "operation"),
-    Operation(
-        "DELETE", "/v1/learners/{name}/actions/{action}", retire_action, "admin", "operation"
-    ),
-    Operation("POST", "/v1/learners/{name}/snapshot", snapshot, "admin", "operation", good=202),
-    Operation("GET", "/v1/learners/{name}", status, "read", "learners", by=looked),
-    Operation("GET", "/v1/learners/{name}/report", report, "read", "learners", by=looked),
-    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", "learners", by=beside),
-    Operation(
-        "GET", "/v1/learners/{name}/evaluation", export.evaluation, "read", "learners", by=looked
-    ),
-    Operation("GET", "/v1/learners/{name}/episodes", episodes, "read", "learners", by=beside),
-    Operation("GET", "/v1/learners", learners, "read", "learners"),
-    Operation("GET", "/healthz", healthz, None, "operation"),
-    Operation("GET", "/readyz", readyz, None, "operation"),
-    Operation("GET", "/metrics", metrics, "read", "operation"),
-    Operation("GET", "/openapi.json", description, None, None),
-    Operation("GET", "/docs", docs, None, None),
-    Operation("GET", "/", page_, None, None),
+    Operation("POST", "/v1/learners/{name}/decide", decide, "begin"),
+    Operation("POST", "/v1/learners/{name}/decide/batch", decide_batch, "begin"),
+    Operation("POST", "/v1/learners/{name}/episodes", begin, "begin"),
+    Operation("GET", "/v1/learners/{name}/episodes/{episode}/policy", policy, "begin"),
+    Operation("POST", "/v1/learners/{name}/feedback", feedback, "feedback"),
+    Operation("POST", "/v1/learners/{name}/feedback/batch", feedback_batch, "feedback"),
+    Operation("DELETE", "/v1/learners/{name}/episodes/{episode}", forget, "feedback"),
+    Operation("POST", "/v1/learners/{name}/actions", add_action, "admin"),
+    Operation("DELETE", "/v1/learners/{name}/actions/{action}", retire_action, "admin"),
+    Operation("POST", "/v1/learners/{name}/snapshot", snapshot, "admin", good=202),
+    Operation("GET", "/v1/learners/{name}", status, "read", by=looked),
+    Operation("GET", "/v1/learners/{name}/report", report, "read", by=looked),
+    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", by=beside),
+    Operation("GET", "/v1/learners/{name}/evaluation", export.evaluation, "read", by=looked),
+    Operation("GET", "/v1/learners/{name}/episodes", episodes, "read", by=beside),
+    Operation("GET", "/v1/learners", learners, "read"),
+    Operation("GET", "/healthz", healthz, None),
+    Operation("GET", "/readyz", readyz, None),
+    Operation("GET", "/metrics", metrics, "read"),
+    Operation("GET", "/openapi.json", description, None, shown=False),
+    Operation("GET", "/docs", docs, None, shown=False),
+    Operation("GET", "/", page_, None, shown=False),
 )
 ROUTES: dict[re.Pattern[str], dict[str, Operation]] = {}
 for one in OPERATIONS:
@@ -418,7 +414,7 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
     told = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
-        "tags": [one.tag],
+        "tags": [one.verb or "other"],
         "parameters": parameters,
         "responses": {str(one.good): {"description": "success", **success}, **refusals},
     }

@@ -68,8 +68,6 @@ UNKNOWN = "a service does not know {}; give a number or another kind"
 """Why an agent of a service is not told what only a simulation knows."""
 MOST_BATCH = 30_000
 """The largest number of records in a request, since one statement has a place for each."""
-LARGEST_POLICY = 10_000_000
-"""The largest number of entries of a policy."""
 
 
 def check_types(item: Any) -> None:
@@ -430,10 +428,6 @@ def _problem(given: Any, actions: Any, features: Any) -> Any:
         given = make("problem", given, Registry({}))
     elif isinstance(given, Mapping):
         given = structured("problem", Problem, "a problem", given)
-        if given.horizon * given.states * given.actions > LARGEST_POLICY:
-            raise ValueError(
-                f"problem: states, actions and horizon must multiply to {LARGEST_POLICY}"
-            )
     for name in PROBLEM:
         if not hasattr(given, name):
             raise ValueError(f"problem must be a problem, got {checks.show(given)} without {name}")

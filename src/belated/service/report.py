@@ -420,17 +420,12 @@ def _warnings(
     now, taken, since = session.clock(), counts["taken"], session.counts
     # with full information feedback is a cost function, not an outcome
     heard = taken if session.config.information == "full" else reports
-    waited = 0.0 if counts["oldest"] is None or heard else (now - counts["oldest"]) / DAY
-    if taken and not heard:
-        waits = "; the oldest open episode waits for more" if counts["oldest"] else ""
+    waited = (now - (counts["oldest"] or now)) / DAY
+    if not heard and (taken or waited > SILENT_DAYS):
         yield (
             "not_learned",
-            f"Has not learned: {taken:,} records came and no outcome is complete{waits}.",
-        )
-    elif waited > SILENT_DAYS:
-        yield (
-            "not_learned",
-            f"Has not learned: nothing has reported, and it decides for {waited:.1f} days.",
+            f"Has not learned: {taken:,} records came and no outcome is complete; the oldest open "
+            f"episode waits for {waited:.1f} days.",
         )
     silent = (now - counts["heard"]) / DAY if reports else 0.0
     if silent > SILENT_DAYS:
