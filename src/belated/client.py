@@ -322,11 +322,10 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
         """
         texts = [_text(record) for record in records]  # raises before anything is sent
         if self._buffer is None or not texts:
-            patience = self._patience if self._buffer is None else 0.0
             return [
                 one
                 for some in _portions(texts) or [[]]
-                for one in await self._batch(some, patience)
+                for one in await self._batch(some, self._patience)
             ]
         own = self._buffer.add(texts)
         try:

@@ -22,10 +22,9 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, cast, get_type_hints
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import msgspec
 import numpy as np
@@ -57,9 +56,13 @@ LONGEST_DROPPING = 10.0
 PORT = re.compile(rb":\d*$")
 PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 FIELD = re.compile(r"field `(.*?)`")
+REFUSED = (
+    "307 another server answers, 400 no text, 401 no token, 403 not allowed, 404 unknown, "
+    "409 conflict, 410 closed, 413 too large, 415 no plain JSON, 421 host not allowed, "
+    "422 invalid, 429 later, 503 not now"
+)
+"""The statuses of refusals and what they mean."""
 NOT_STORED = "not stored; the server's log says why, or it is stopping"
-REFUSALS = (307, 400, 401, 403, 404, 409, 410, 413, 415, 421, 422, 429, 503)
-"""The statuses of refusals."""
 EXAMPLES = msgspec.json.decode(page.whole("examples.json"))
 """Records for the description."""
 
@@ -84,7 +87,7 @@ class Answer:
         told = {"content-type": self.kind, **self.headers}
         if self.pieces is None:
             told["content-length"] = str(len(self.content))
-        head = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+        head = [(name.encode(), value.encode()) for name, value in told.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": head})
         while self.pieces and (piece := await asyncio.to_thread(next, self.pieces, b"")):
             await send({"type": BODY, "body": piece, "more_body": True})
@@ -253,8 +256,9 @@ async def metrics(seen: list[Learner]) -> Any:
 
 async def learners(seen: list[Learner]) -> Any:
     """The learners that the token may see."""
-    listed = [{"name": one.name, "ready": one.ready, "still": one.still} for one in seen]
-    return {"learners": listed}
+    return {
+        "learners": [{"name": one.name, "ready": one.ready, "still": one.still} for one in seen]
+    }
 
 
 async def description(seen: list[Learner]) -> Any:
@@ -409,14 +413,13 @@ def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
         for n, kind in kinds.items()
     ]
     success = {} if answer is Any else _content(schemas[answer])
-    why = _content(schemas[wire.Refused])
-    refusals = {str(n): {"description": HTTPStatus(n).phrase, **why} for n in REFUSALS}
+    refused = {"description": REFUSED, **_content(schemas[wire.Refused])}
     told = {
         "summary": (one.function.__doc__ or "").partition("\n")[0],
         "operationId": one.function.__name__.rstrip("_"),
         "tags": [one.verb or "other"],
         "parameters": parameters,
-        "responses": {str(one.good): {"description": "success", **success}, **refusals},
+        "responses": {str(one.good): {"description": "success", **success}, "default": refused},
     }
     if body is None:
         return told
@@ -556,8 +559,8 @@ def _refused(error: Refusal, scope: Any) -> Answer:
     """The answer to a refused request; another server can answer it if there is an address."""
     if error.address is None:
         return as_json(error.told, error.status, **error.headers)
-    onward = [quote(scope["path"]), scope["query_string"].decode("latin-1")]
-    location = error.address.rstrip("/") + "?".join(filter(None, onward))
+    onward = b"?".join(filter(None, [scope["raw_path"], scope["query_string"]]))
+    location = error.address.rstrip("/") + onward.decode("latin-1")
     return as_json(error.told, 307, location=location)
 
 

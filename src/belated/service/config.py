@@ -203,7 +203,7 @@ class LearnerConfig:
     window: NotNegative | None = None
     range: tuple[float, float] | None = None
     level: float = 0.95
-    unit: Text | None = None
+    unit: str = ""
     note: Text | None = None
     scale: Scale | None = field(init=False, default=None)
     timed: bool = field(init=False)

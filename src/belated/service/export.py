@@ -20,7 +20,6 @@ import csv
 import io
 import itertools
 import json
-import operator
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -81,6 +80,8 @@ WHERE d.learner = ? AND d.probability IS NOT NULL AND {condition}
 GROUP BY d.number, d.step, e.key, d.at, d.action, d.probability, d.holdout, d.allowed, d.observation
 ORDER BY d.number {order}, d.step LIMIT ?
 """
+IN_TIME = "SELECT * FROM ({}) AS found ORDER BY 3, 1"
+"""Its rows by time, as the numbers of decisions that several processes make are not."""
 SELECTED = (
     "episode", "key", "decided", "action", "probability", "holdout", "among", "step",
     "observation", "outcome", "events", "reported",
@@ -159,7 +160,7 @@ def evaluation(
     with session.db.reader() as db:
         condition = "d.allowed = 'null' AND d.number >= ?"
         statement = STATEMENT.format(condition=condition, order="DESC")
-        kept = db.all(statement, session.name, 0, newest)
+        kept = db.all(IN_TIME.format(statement), session.name, 0, newest)
         ((every,),) = db.all(
             "SELECT count(*) FROM decisions WHERE learner = ? AND probability IS NOT NULL",
             session.name,
@@ -185,16 +186,15 @@ def _policies(problem: Any, overview: Overview) -> dict[str, Floats]:
     """Uniform play, and each action alone, with a row of probabilities (A,) each."""
     names = getattr(problem, "names", None) or range(problem.actions)
     retired = {a for a, row in enumerate(overview.rows) if row.retired}
-    each = {a: row for a, row in enumerate(np.eye(problem.actions)) if a not in retired}
-    uniform: Floats = np.mean(list(each.values()), axis=0)
-    return {"uniform": uniform, **{f"always {names[a]}": row for a, row in each.items()}}
+    rows = enumerate(np.eye(problem.actions))
+    each = {f"always {names[a]}": row for a, row in rows if a not in retired}
+    return {"uniform": np.mean(list(each.values()), axis=0), **each}
 
 
 def _log(rows: list[Any], session: Session) -> DecisionLog:
-    """The log of rows of `STATEMENT`, up to now."""
+    """The log of rows of `STATEMENT` in time, up to now."""
     problem, (_, shift, factor) = session.problem, unit_of(session)
-    in_time = sorted(rows, key=operator.itemgetter(2, 0))  # numbers of several processes are not
-    _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*in_time, strict=True)
+    _, _, decided, actions, chances, *_, texts, totals, _, reported = zip(*rows, strict=True)
     seen = [json.loads(text) for text in texts]
     if problem.states is not None:
         x = np.eye(problem.states)[[state or 0 for state in seen]]

@@ -29,11 +29,11 @@ def _hashes(kind: str) -> str:
 HTML = whole("page.html")
 DOCS = whole("docs.html")
 HEADERS = {
-    "Content-Security-Policy": (
+    "content-security-policy": (
         f"default-src 'none'; style-src {_hashes('style')}; "
         f"script-src {_hashes('script')}; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
 }

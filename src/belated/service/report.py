@@ -258,9 +258,7 @@ def look(session: Session) -> Seen:
     told = dict(agent.diagnostics())
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
-        judged = agent.verdict(
-            window, config.range, config.level, unit=config.unit or "", time="seconds"
-        )
+        judged = agent.verdict(window, config.range, config.level, unit=config.unit, time="seconds")
         return agent.overview(), judged, told
     nothing = chances = np.zeros(0)
     if problem.horizon == 1 and problem.states is not None:
@@ -279,7 +277,7 @@ def report(session: Session, seen: Seen) -> Any:
     sign = 1.0 if unit == "reward" else -1.0
     rows = overview.rows or _rows(session, sums, sign, silence_of(session, overview))
     if answer is None:
-        answer = verdict(rows, None, unit=session.config.unit or "") if rows else Verdict()
+        answer = verdict(rows, None, unit=session.config.unit) if rows else Verdict()
     warnings = _warnings(session, seen, rows, count, counts)
     return {
         "name": session.name,
