@@ -25,11 +25,12 @@ def campaign(client, n, first=0, **asked):
         assert client.post(f"{BASE}/feedback", json=record).json()["outcome"] == "taken"
 
 
-def test_decisions_without_features_are_evaluated(tmp_path):
+def test_decisions_without_features_are_evaluated(tmp_path, clock):
     mail = {"name": "mail", "actions": ["plain", "question"],
             "agent": {"kind": "linear_sampler", "floor": 1.0}}  # fmt: skip
     with InProcess(config(tmp_path, learners=[mail])) as client:
         campaign(client, 60)  # equal shares: draws do not depend on what is learned by when
+        clock.step(86_400.0)  # and all outcomes that can come have come, however slow this was
         told = client.get(f"{BASE}/evaluation").json()
     values = {row["policy"]: row["value"] for row in told["policies"]}
     assert told["decisions"] == 60

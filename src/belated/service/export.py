@@ -61,8 +61,10 @@ def columns(problem: Any) -> dict[str, str]:
     elif problem.actions is None:
         seen = {"features": "String"}
     elif isinstance(known := problem.features, Features):
-        kinds = {name: "Float64" if name in known.numbers else "String" for name in known.fields}
-        seen = {f"features.{name}": kind for name, kind in kinds.items()}
+        seen = {
+            f"features.{name}": "Float64" if name in known.numbers else "String"
+            for name in known.fields
+        }
     else:
         seen = {f"features.{place}": "Float64" for place in range(known or 0)}
     return {**FIRST, **seen, **LAST}
