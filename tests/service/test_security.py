@@ -170,7 +170,7 @@ WRONG = [
     ({"learners": [{**ROBOT, "rewards": [1, 0]}]}, "rewards must be"),
     ({"learners": [{**ROBOT, "problem": {"states": 0, "actions": 1, "horizon": 1}}]}, "states"),
     ({"port": 70000}, "port"),
-    ({"limits": {"batch": 100_000}}, "at most limits.waiting"),
+    ({"limits": {"batch": 100_000}}, "limits.batch = 100000"),
     ({"tokens": [{"name": "a", "sha256": "x", "learners": ["*"]}]}, "64 digits"),
     ({"tokens": [{"name": "a", "sha256": "0" * 64, "learners": ["nobody"]}]}, "nobody"),
     ({"tokens": [{"name": "a", "sha256": "0" * 64, "learners": [], "verbs": ["x"]}]}, "verbs"),

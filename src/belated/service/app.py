@@ -168,9 +168,9 @@ async def feedback(learner: Learner, body: Table) -> wire.Outcome:
 
 async def feedback_batch(learner: Learner, body: wire.FeedbackBatchBody) -> Outcomes:
     """Report many records. Each has its own outcome; the valid ones are used."""
-    records, calls = body.records, len(body.records)
+    records = body.records
     _check_size(learner, "records", records)
-    told = await learner.ask(lambda session: session.feed(records), calls, decides=calls > 0)
+    told = await learner.ask(lambda session: session.feed(records), 1, decides=bool(records))
     return {"outcomes": told}
 
 

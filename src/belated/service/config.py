@@ -66,8 +66,6 @@ NIGHT = 86_400.0
 """Seconds for which decisions past their deadline are kept, for events before the deadline."""
 UNKNOWN = "a service does not know {}; give a number or another kind"
 """Why an agent of a service is not told what only a simulation knows."""
-MOST_BATCH = 30_000
-"""The largest number of records in a request, since one statement has a place for each."""
 
 
 def check_types(item: Any) -> None:
@@ -135,7 +133,7 @@ class Limits:
     """
 
     body: Count = 2_000_000
-    batch: Count = 1_000
+    batch: Annotated[int, Meta(ge=1, le=30_000)] = 1_000  # one statement has a place for each
     open: Count = 100_000
     waiting: Count = 10_000
     snapshot: Count = 20_000
@@ -143,11 +141,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_types(self)
-        if self.batch > min(self.waiting, MOST_BATCH):
-            raise ValueError(
-                f"batch must be at most limits.waiting = {self.waiting} and {MOST_BATCH}, "
-                f"got {self.batch}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
