@@ -272,7 +272,8 @@ async def description(seen: list[Learner]) -> Any:
     schemas = dict(zip(kinds, found, strict=True))
     paths: dict[str, Table] = {}
     for one in shown:
-        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
+        method, path = one.route.split()
+        paths.setdefault(path, {})[method.lower()] = _described(one, path, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -301,7 +302,7 @@ INSIDE = ("learner", "seen", "session")
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: its route, and what it needs.
+    """An operation: its route, which is a method and a path, and what it needs.
 
     Its function has the learner, or all learners that the client may see, as its first argument;
     if it is called by another one, it has what that one passes. The types of the others are those
@@ -312,8 +313,7 @@ class Operation:
     good: the status of success. by: the function that calls it. shown: whether it is described.
     """
 
-    method: str
-    path: str
+    route: str
     function: Callable[..., Any]
     verb: Verb | None
     good: int = 200
@@ -368,39 +368,40 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation("POST", "/v1/learners/{name}/decide", decide, "begin"),
-    Operation("POST", "/v1/learners/{name}/decide/batch", decide_batch, "begin"),
-    Operation("POST", "/v1/learners/{name}/episodes", begin, "begin"),
-    Operation("GET", "/v1/learners/{name}/episodes/{episode}/policy", policy, "begin"),
-    Operation("POST", "/v1/learners/{name}/feedback", feedback, "feedback"),
-    Operation("POST", "/v1/learners/{name}/feedback/batch", feedback_batch, "feedback"),
-    Operation("DELETE", "/v1/learners/{name}/episodes/{episode}", forget, "feedback"),
-    Operation("POST", "/v1/learners/{name}/actions", add_action, "admin"),
-    Operation("DELETE", "/v1/learners/{name}/actions/{action}", retire_action, "admin"),
-    Operation("POST", "/v1/learners/{name}/snapshot", snapshot, "admin", good=202),
-    Operation("GET", "/v1/learners/{name}", status, "read", by=looked),
-    Operation("GET", "/v1/learners/{name}/report", report, "read", by=looked),
-    Operation("GET", "/v1/learners/{name}/decisions", decisions, "admin", by=beside),
-    Operation("GET", "/v1/learners/{name}/evaluation", export.evaluation, "read", by=looked),
-    Operation("GET", "/v1/learners/{name}/episodes", episodes, "read", by=beside),
-    Operation("GET", "/v1/learners", learners, "read"),
-    Operation("GET", "/healthz", healthz, None),
-    Operation("GET", "/readyz", readyz, None),
-    Operation("GET", "/metrics", metrics, "read"),
-    Operation("GET", "/openapi.json", description, None, shown=False),
-    Operation("GET", "/docs", docs, None, shown=False),
-    Operation("GET", "/", page_, None, shown=False),
+    Operation("POST /v1/learners/{name}/decide", decide, "begin"),
+    Operation("POST /v1/learners/{name}/decide/batch", decide_batch, "begin"),
+    Operation("POST /v1/learners/{name}/episodes", begin, "begin"),
+    Operation("GET /v1/learners/{name}/episodes/{episode}/policy", policy, "begin"),
+    Operation("POST /v1/learners/{name}/feedback", feedback, "feedback"),
+    Operation("POST /v1/learners/{name}/feedback/batch", feedback_batch, "feedback"),
+    Operation("DELETE /v1/learners/{name}/episodes/{episode}", forget, "feedback"),
+    Operation("POST /v1/learners/{name}/actions", add_action, "admin"),
+    Operation("DELETE /v1/learners/{name}/actions/{action}", retire_action, "admin"),
+    Operation("POST /v1/learners/{name}/snapshot", snapshot, "admin", good=202),
+    Operation("GET /v1/learners/{name}", status, "read", by=looked),
+    Operation("GET /v1/learners/{name}/report", report, "read", by=looked),
+    Operation("GET /v1/learners/{name}/decisions", decisions, "admin", by=beside),
+    Operation("GET /v1/learners/{name}/evaluation", export.evaluation, "read", by=looked),
+    Operation("GET /v1/learners/{name}/episodes", episodes, "read", by=beside),
+    Operation("GET /v1/learners", learners, "read"),
+    Operation("GET /healthz", healthz, None),
+    Operation("GET /readyz", readyz, None),
+    Operation("GET /metrics", metrics, "read"),
+    Operation("GET /openapi.json", description, None, shown=False),
+    Operation("GET /docs", docs, None, shown=False),
+    Operation("GET /", page_, None, shown=False),
 )
 ROUTES: dict[re.Pattern[str], dict[str, Operation]] = {}
 for one in OPERATIONS:
-    pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", one.path)
+    method, path = one.route.split()
+    pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", path)
     pattern = pattern.replace("<action>[^/]*", "<action>.*")  # with slashes
-    ROUTES.setdefault(re.compile(pattern, re.DOTALL), {})[one.method] = one
+    ROUTES.setdefault(re.compile(pattern, re.DOTALL), {})[method] = one
 
 
-def _described(one: Operation, schemas: dict[Any, Any]) -> Table:
+def _described(one: Operation, path: str, schemas: dict[Any, Any]) -> Table:
     """One operation. schemas: by type."""
-    inside = re.findall(r"\{(\w+)", one.path)
+    inside = re.findall(r"\{(\w+)", path)
     kinds = {**dict.fromkeys(inside, Name), **one.types}
     body, answer = kinds.pop("body", None), kinds.pop("return")
     parameters = [
@@ -482,7 +483,8 @@ class Service:
         matches = filter(None, (each.fullmatch(scope["path"]) for each in ROUTES))
         match = next(matches, None)
         operations = ROUTES[match.re] if match else {}
-        operation = operations.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        operation = operations.get(method)
         is_open = operation is not None and operation.verb is None
         token = ANYBODY if is_open else self._holder(headers)
         if match is None:
@@ -492,8 +494,8 @@ class Service:
             raise Refusal("Method Not Allowed", status=405, headers=allow)
         if int(headers.get(b"content-length", b"0")) > self._most:  # digits, by the parser
             raise _too_large(self._most)
-        if operation.method != "GET":
-            _check_content(headers, operation.method)
+        if method != "GET":
+            _check_content(headers, method)
         asks, texts = scope["query_string"].decode("latin-1"), match.groupdict()
         query = dict(parse_qsl(asks, keep_blank_values=True)) if asks else {}
         asked: Any
