@@ -29,12 +29,13 @@ from urllib.parse import parse_qsl
 import msgspec
 import numpy as np
 from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from belated import __version__
 from belated.service import export, page, wire
 from belated.service.config import ANYBODY, EVERY, Config, Token, Verb, hashed
 from belated.service.learner import Learner
-from belated.service.report import METRICS, Table, episodes, look, measured, report, status
+from belated.service.report import Table, episodes, look, measured, report, status
 from belated.service.session import Session
 from belated.service.tables import StorageError
 from belated.service.wire import SOON, Refusal
@@ -65,6 +66,10 @@ REFUSED = (
 NOT_STORED = "not stored; the server's log says why, or it is stopping"
 EXAMPLES = msgspec.json.decode(page.whole("examples.json"))
 """Records for the description."""
+METRICS = msgspec.json.decode(page.whole("metrics.json"))
+"""What the metrics are: their kinds, their labels besides the learner, and their meanings."""
+FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
+"""The kinds of metrics; what only grows is a counter."""
 
 
 Name = Annotated[str, msgspec.Meta(max_length=wire.LONGEST_KEY)]
@@ -240,7 +245,7 @@ async def metrics(seen: list[Learner]) -> Any:
     if not seen:
         raise Refusal("this token does not allow read", status=403)
     families = {
-        name: kind(f"belated_{name}", about, labels=["learner", *labels])
+        name: FAMILIES[kind](f"belated_{name}", about, labels=["learner", *labels])
         for name, (kind, labels, about) in METRICS.items()
     }
     for learner in seen:

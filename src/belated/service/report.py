@@ -17,8 +17,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
-from prometheus_client.core import CounterMetricFamily as Counter
-from prometheus_client.core import GaugeMetricFamily as Gauge
 
 from belated.core import saving
 from belated.linear import life
@@ -457,29 +455,8 @@ def _warnings(
         )
 
 
-METRICS: dict[str, tuple[Any, list[str], str]] = {
-    "ready": (Gauge, [], "1 if driven here"),
-    "episodes_begun": (Gauge, [], "episodes that have begun"),
-    "episodes_open": (Gauge, [], "episodes that are open"),
-    "episodes_pending": (Gauge, [], "those within their deadline of which no outcome came"),
-    "episodes_overdue": (Gauge, [], "those past their deadline, within the grace"),
-    "calls_waiting": (Gauge, [], "calls that wait for the agent"),
-    "log_events": (Gauge, [], "requests that changed something"),
-    "policies_differing": (Gauge, [], "decisions that replay gave otherwise"),
-    "at_stake": (Gauge, [], "most that is lost per decision if everybody gets the leader"),
-    "late_used": (Counter, [], "late records that were used, since the start"),
-    "decisions": (Counter, [], "decisions since the start"),
-    "agent": (Gauge, ["name"], "what the agent tells"),
-    "records": (Counter, ["outcome"], "feedback by outcome, since the start"),
-    "closed": (Counter, ["how"], "episodes closed by the deadline"),
-    "leads": (Gauge, ["action"], "probability that the leader is the best action"),
-    "winner": (Gauge, ["action"], "1 for the action that wins, sure at every look"),
-}
-"""The metrics: what only grows is a counter; the labels besides the learner; what they are."""
-
-
 def measured(session: Session, seen: Seen) -> Table:
-    """The metrics of a learner; those with a label are a value by label."""
+    """The metrics of a learner, which `metrics.json` explains; those with a label by its values."""
     with session.db.reader() as db:
         counts = counted(db, session)
     since, (_, answer, diagnostics) = session.counts, seen
