@@ -301,17 +301,16 @@ class AsyncClient(_Connected, contextlib.AbstractAsyncContextManager["AsyncClien
 
         Up to 500 decisions are one request, in which all are made or none.
         """
-        bodies = [_asked_for(one) for one in asked]
         found: list[ServedDecision] = []
-        for some in _portions(bodies):
+        for some in _portions([_asked_for(one) for one in asked]):
             read = partial(_decisions, some)
             found += await self._told("POST", "/decide/batch", {"decisions": some}, read)
         return found
 
     async def policy(self, episode: int) -> Floats:
         """The policy (H, S, A) of an open episode."""
-        number = checks.integer("episode", episode, 0)
-        return await self._told("GET", f"/episodes/{number}/policy?format=npy", read=_array)
+        path = f"/episodes/{checks.integer('episode', episode, 0)}/policy?format=npy"
+        return await self._told("GET", path, read=_array)
 
     async def feedback(self, records: Iterable[Record]) -> list[Table] | None:
         """Send records and return one outcome each; None: they wait in the buffer.
@@ -559,8 +558,8 @@ def _decisions(asked: Sequence[Given], answer: httpx.Response) -> list[ServedDec
 
 
 def _outcomes(texts: Sequence[str], answer: httpx.Response) -> list[Table]:
-    pairs = zip(answer.json()["outcomes"], texts, strict=True)
-    return [{**one, "outcome": str(one["outcome"])} for one, _ in pairs]
+    told = zip(answer.json()["outcomes"], texts, strict=True)
+    return [{**one, "outcome": str(one["outcome"])} for one, _ in told]
 
 
 def _array(answer: httpx.Response) -> Floats:

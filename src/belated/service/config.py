@@ -252,9 +252,8 @@ class LearnerConfig:
     def _set_deadline(self) -> None:
         checks.fix(self, "timed", self.deadline_seconds is not None)
         deadline = self.deadline_seconds if self.timed else self.deadline_episodes
-        grace = self.grace
-        if grace is None and self.timed and self.decides:
-            grace = NIGHT
+        usual = NIGHT if self.timed and self.decides else None
+        grace = usual if self.grace is None else self.grace
         if grace and not self.timed and self.default is not None:
             raise ValueError(
                 "grace must be left out beside a default: without a clock, what happened in "

@@ -253,16 +253,15 @@ def look(session: Session) -> Seen:
     """Look at the agent, after deadlines have been applied; nothing else changes."""
     session.expire()
     agent, problem, config = session.runner.agent, session.problem, session.config
-    told = dict(agent.diagnostics())
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window
         judged = agent.verdict(window, config.range, config.level, unit=config.unit, time="seconds")
-        return agent.overview(), judged, told
+        return agent.overview(), judged, dict(agent.diagnostics())
     nothing = chances = np.zeros(0)
     if problem.horizon == 1 and problem.states is not None:
         twin = saving.from_bytes(saving.to_bytes(agent), "an agent")
         chances = problem.start_probabilities @ twin.begin_episode().policy[0]
-    return Overview([], chances, [], nothing, nothing, None), None, told
+    return Overview([], chances, [], nothing, nothing, None), None, dict(agent.diagnostics())
 
 
 def report(session: Session, seen: Seen) -> Any:
@@ -328,18 +327,19 @@ def _actions(overview: Overview, rows: list[ActionRow], sign: float, sums: Sums)
     for a, row in enumerate(rows):
         known = sign if row.reports else math.nan  # NaN is written as null
         low, high = sorted((known * row.low, known * row.high))
-        told = {
-            **asdict(row),
-            "mean": known * row.mean,
-            "low": low,
-            "high": high,
-            "probability": chances[a],
-            "share": row.plays / played if played else None,
-            "recent_share": sums["recent"].get(a, NOTHING)[0] / lately if lately else None,
-            "action": a,
-            "name": row.action,
-        }
-        found.append(told)
+        found.append(
+            {
+                **asdict(row),
+                "mean": known * row.mean,
+                "low": low,
+                "high": high,
+                "probability": chances[a],
+                "share": row.plays / played if played else None,
+                "recent_share": sums["recent"].get(a, NOTHING)[0] / lately if lately else None,
+                "action": a,
+                "name": row.action,
+            }
+        )
     return found
 
 

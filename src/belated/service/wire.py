@@ -264,8 +264,10 @@ def _told(given: Mapping[str, Any], problem: Any, rewards: Scale | None) -> tupl
         raise ValueError(f"{word} must be left out beside {name}, got {checks.show(given[word])}")
     event = told.get("event")
     if isinstance(event, str) and (len(event) > LONGEST_KEY or "\0" in event):
-        allowed = f"a text of at most {LONGEST_KEY} characters without NUL"
-        raise ValueError(f"event must be {allowed}, got {checks.show(event)}")
+        raise ValueError(
+            f"event must be a text of at most {LONGEST_KEY} characters without NUL, got "
+            f"{checks.show(event)}"
+        )
     if decides:
         return name, told
     if name in ("cost", "reward"):
