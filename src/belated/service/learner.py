@@ -1,12 +1,12 @@
 """A learner of the server and its thread: opened from its tables, and opened again after a failure.
 
-The thread takes the requests that have come since its last commit, handles them in one transaction,
-and answers them when it is on disk; then the agent learns for a few milliseconds, or for as long as
-nobody asks. A request that comes alone is handled in the event loop if that takes less time than
-two threads that wake each other. If something cannot be written, nothing of it is acknowledged: the
-state in memory is discarded, and the learner is read from its tables, exactly as after a crash. A
-learner that another process runs is tried again every second; in the meantime, decisions are made
-here where they can be (`decider`).
+The requests that have come since the last commit are handled in one transaction, and answered when
+it is on disk; then the agent learns for a few milliseconds, or for as long as nobody asks. The
+thread opens, learns, stores snapshots and waits for slow commits. A transaction of SQLite that is
+expected to be short is made in the event loop: two threads that wake each other take longer. If
+something cannot be written, nothing of it is acknowledged: the state in memory is discarded, and
+the learner is read from its tables, exactly as after a crash. A learner that another process runs
+is tried again every second; in the meantime, decisions are made here where they can be (`decider`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ GROUP = 500
 SHARE = 0.5
 """How long a group waits for more requests, as a share of the time of the last commit."""
 LONGEST = 0.002
-"""The largest number of seconds for which it waits, and for which the event loop may wait."""
+"""The largest number of seconds for which it waits, and of a transaction after which the next one
+is expected to be short."""
 ASKED = 10_000
 """The largest number of requests that wait."""
 STILL = 10.0
@@ -210,42 +211,37 @@ class Learner:
         self.why, self._told = why, "another process drives it" if taken else SEE_LOG
 
     async def _serve(self, session: Session) -> None:
-        """Handle requests, until the server stops or the learner must be opened again."""
+        """Handle requests, until the server stops or the learner must be opened again.
+
+        Clients that have shared a commit ask again at about the same time. So after a commit of
+        several requests, the first one waits for the others, which then share one again.
+        """
         runner = session.runner
         again = await self._aside(session.tend)
         while not again and (self._jobs or not self._stopping):
             if not (self._jobs or runner.waiting or self._behind):
                 await self._pause()
-            due = runner.waiting or runner.since >= self.limits.snapshot
-            if self._quick and len(self._jobs) == 1 and not due:
-                _settle(self._handle(session, [self._jobs.popleft()]))
-                if runner.waiting:
+            if self._patience:
+                await asyncio.sleep(self._patience)
+            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP))]
+            if self._quick and not runner.waiting and runner.since < self.limits.snapshot:
+                _settle(self._handle(session, jobs))
+                if session.runner.waiting:
                     await self._aside(self._learn, session)
             else:
-                again = await self._aside(self._work, session)
+                again = await self._aside(self._work, session, jobs)
         if runner.seq != runner.snapshot:
             await self._aside(session.snapshot)
 
     # The thread.
 
-    def _work(self, session: Session) -> bool:
+    def _work(self, session: Session, jobs: list[Job]) -> bool:
         """Handle requests and learn; returns whether to open the learner again."""
-        jobs = self._taken()
         if jobs or not session.runner.waiting:
             self._loop.call_soon_threadsafe(_settle, self._handle(session, jobs))
         self._learn(session, until_asked=not jobs)
         self._keep(session)
         return session.tend()
-
-    def _taken(self) -> list[Job]:
-        """The requests that have come.
-
-        Clients that have shared a commit ask again at about the same time. So after a commit of
-        several requests, the first one waits for the others, which then share one again.
-        """
-        if self._jobs and self._patience:
-            time.sleep(self._patience)
-        return [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP))]
 
     def _handle(self, session: Session, jobs: list[Job]) -> Results:
         """Handle requests in one transaction; returns their results when it is on disk.
@@ -271,7 +267,7 @@ class Learner:
             raise
         took = time.monotonic() - began
         self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
-        self._quick = took < LONGEST and len(jobs) == 1 and not session.db.shared
+        self._quick = took < LONGEST and not session.db.shared
         return done
 
     def _try_again(self, session: Session, jobs: list[Job]) -> Results:
