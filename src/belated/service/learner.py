@@ -37,8 +37,9 @@ GROUP = 500
 SHARE = 0.5
 """How long a group waits for more requests, as a share of the time of the last commit."""
 LONGEST = 0.002
-"""The largest number of seconds for which it waits, and of a transaction after which the next one
-is expected to be short."""
+"""The largest number of seconds for which it waits."""
+SHORT = 0.005
+"""The largest number of seconds of a transaction after which the next one counts as short."""
 ASKED = 10_000
 """The largest number of requests that wait."""
 STILL = 10.0
@@ -267,7 +268,7 @@ class Learner:
             raise
         took = time.monotonic() - began
         self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
-        self._quick = took < LONGEST and not session.db.shared
+        self._quick = took < SHORT and not session.db.shared
         return done
 
     def _try_again(self, session: Session, jobs: list[Job]) -> Results:
