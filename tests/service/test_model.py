@@ -83,12 +83,14 @@ class Model(RuleBasedStateMachine):
     def decide(self, number, step, state):
         answer = self.post("decide", {"episode": number, "step": step, "state": state})
         told = answer.json()
-        if step >= H or state >= S or (step == 0 and state != 0):
+        if step >= H or state >= S:
             assert (answer.status_code, told["outcome"]) == (422, "invalid")
         elif number >= len(self.episodes):
             assert (answer.status_code, told["outcome"]) == (404, "unknown")
         elif not self.episodes[number].open:
             assert (answer.status_code, told["outcome"]) == (410, "late")
+        elif step == 0 and state != 0:
+            assert (answer.status_code, told["outcome"]) == (422, "invalid")
         else:
             played = self.episodes[number]
             known = played.decided.get(step)
