@@ -33,11 +33,12 @@ own: it would move them all.
 **Drift** (`recent`, `drift`). A second regression fades decisions of age t by e^(-t / 400), around
 the weights theta_i of the first, with the precision D. Both predict each decision before it
 reports, by the fit at that time: q_k and q_k + d_k. The weights in use move from the first to the
-second by the share that would have been best, from 0 to 1, with v_k = e^(-t / 1000):
+second by the share b / a that would have been best, less what noise alone would bring:
 
-    share = (sum v_k d_k (w_k r_k - w_k F_k q_k) - e) / (sum v_k w_k F_k d_k^2 + 8 s^2)
+    share = b / a - 3 s^2 / b    b = sum v_k d_k w_k (r_k - F_k q_k)    a = sum v_k w_k F_k d_k^2
 
-less one standard error, e^2 = s^2 sum v_k^2 w_k F_k d_k^2, so that it is mostly 0 without drift.
+with v_k = e^(-t / 1000); at most 1, and 0 if it or b is negative. Without drift b^2 / (s^2 a) is
+the square of a normal number whose variance is at most 1, so that the share is mostly 0.
 
 A model without recent decisions keeps its weights.
 """
@@ -69,8 +70,8 @@ RECENT = 400.0
 """The age at which a decision has 1 / e of its weight in the recent regression, in decisions."""
 LASTING = 1000.0
 """The same, in the share of that regression."""
-PLAIN = 8.0
-"""The weight of a share of 0, in squared residuals."""
+NOISE = 3.0
+"""The evidence below which the share is 0, as the square of a normal number."""
 FIXED = 1e15
 """The weight of a constant that is not fitted."""
 TINY = 1e-300
@@ -401,13 +402,13 @@ def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
     return Belief(frozen(fitted.theta), frozen(P), fitted.constant, weight)
 
 
-def recent(log: Weighed, sums: Sums, whole: Belief) -> Belief:
-    """The regression of recent decisions around that of all, whose constant it keeps."""
+def recent(log: Weighed, sums: Sums, whole: Belief) -> Floats:
+    """The weights of recent decisions around those of all, whose constant they keep, (M, p)."""
     gram, moment, weight = np.zeros_like(sums.gram), np.zeros_like(sums.moment), faded(log, RECENT)
     mass, total, none = weight * log.mass, weight * log.total, np.zeros(len(weight))
     accumulate(log.x, log.models, mass, total, none, gram, moment, gram)
-    precision = np.tile(np.diag(sums.jump), (len(gram), 1, 1))
-    return regress(gram, moment, Belief(whole.theta, precision, whole.constant, FIXED))[0]
+    prior = sums.fresh()._replace(theta=whole.theta, constant=whole.constant, weight=FIXED)
+    return regress(gram, moment, prior)[0].theta
 
 
 def faded(log: Weighed, age: float) -> Floats:
@@ -418,12 +419,11 @@ def faded(log: Weighed, age: float) -> Floats:
 
 def drift(log: Weighed, said: Floats, variance: float) -> float:
     """The share of the recent regression, by what both predicted (n, 2) before the reports."""
-    moved, left = said[:, 1] - said[:, 0], log.total - log.mass * said[:, 0]
+    moved = said[:, 1] - said[:, 0]
     weight = faded(log, LASTING) * moved
-    error = math.sqrt(variance * (weight**2 @ log.mass))
-    squares = weight @ (log.mass * moved)
-    share = float((weight @ left - error) / (squares + PLAIN * variance))
-    return min(max(share, 0.0), 1.0)
+    squares = float(weight @ (log.mass * moved))
+    gained = max(float(weight @ (log.total - log.mass * said[:, 0])), TINY)
+    return min(max(gained / max(squares, TINY) - NOISE * float(variance) / gained, 0.0), 1.0)
 
 
 def starts(n: int) -> list[int]:

@@ -359,10 +359,8 @@ class LinearSampler(Model, Deciding):
         first, self._fitted = max(self._changed - base, 0), self.begun
         later = log.rows(slice(first, None))
         late, share = fit.recent(later, sums, whole), fit.drift(later, said[first:], variance)
-        self._views = frozen(np.stack([whole.theta, late.theta]))
-        theta = whole.theta + share * (late.theta - whole.theta)
-        precision = whole.precision + share * (late.precision - whole.precision)
-        return whole._replace(theta=theta, precision=precision)
+        self._views = frozen(np.stack([whole.theta, late]))
+        return whole._replace(theta=whole.theta + share * (late - whole.theta))
 
     @property
     def _counted(self) -> int:
