@@ -520,11 +520,13 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
         problem: the problem that the agent was made for.
         information: whether it sees whole cost functions ("full") or suffered costs ("bandit").
         uses_paths: whether it uses trajectories at all.
+        waits_for_paths: whether it learns from an episode only once its path is known.
         remembers: the type of what it remembers of an open episode: that of `Learner[...]`.
     """
 
     information: Information = "bandit"
     uses_paths: bool = True
+    waits_for_paths: bool = True
     remembers: ClassVar[Any] = bool
     seed: Annotated[int, Entries(low=0)]
     _ledger: Ledger[Memory]
@@ -551,17 +553,24 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
         return self._ledger.open_episode(memory, policy)
 
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
-        """Learn from every episode whose path and costs have both arrived, oldest first."""
-        _, entries = self._ledger.take(records)
-        for entry in entries:
-            if entry.path is not None and entry.costs is not None:
-                if entry.memory is not None:
-                    self._learn(entry)
-                self._ledger.settle(entry)
+        """Learn from every episode whose costs, and path, have arrived, oldest first."""
+        paths, entries = self._ledger.take(records)
+        ready = [
+            entry
+            for entry in entries
+            if entry.costs is not None and (entry.path is not None or not self.waits_for_paths)
+        ]
+        self._prepare(paths, ready)
+        for entry in ready:
+            if entry.memory is not None:
+                self._learn(entry)
+            self._ledger.settle(entry)
+        self._let_go()
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, and its memory is freed."""
         self._ledger.forget(episode)
+        self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger."""
@@ -578,14 +587,21 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
         The memory is never None, which stands for an episode that will not be learned from.
         """
 
+    def _prepare(self, paths: list[Any], ready: list[Open[Memory]]) -> None:
+        """Use new paths, and a batch of episodes as a whole, before learning from each of them."""
+
     @abstractmethod
     def _learn(self, entry: Open[Memory]) -> None:
         """Learn from an episode whose feedback has arrived; `entry.memory` is its memory."""
+
+    def _let_go(self) -> None:
+        """Drop what no open episode needs any more."""
 
     def _let_go_of_memories(self) -> None:
         """Drop the memories of open episodes: the agent will not learn from their feedback."""
         for entry in self._ledger.open.values():
             entry.memory = None
+        self._let_go()
 
 
 def generator(seed: int, episode: int) -> np.random.Generator:

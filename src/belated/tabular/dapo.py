@@ -38,7 +38,7 @@ update without its underflow. Where K is not given, the radius is valid for any 
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -53,7 +53,7 @@ from belated.tabular.counts import ConfidenceSet, Counts, LogTerm, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning, weights
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import LEAST_EXPLORATION, Parameters, Setting, both
 
@@ -212,24 +212,6 @@ class DAPO(Learner[PolicyAndSet]):
         self._stale = False
         self._rate, self._exploration, self._threshold = rate, exploration, math.inf
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the episodes that are complete now, and update the policy."""
-        _, entries = self._ledger.take(records)
-        ready = [e for e in entries if e.path is not None and e.costs is not None]
-        if self._set is not None and ready:
-            for entry in ready:
-                self._set.add(entry.path)
-            self._set.retune(self._log_term())
-        for entry in ready:
-            self._learn(entry)
-            self._ledger.settle(entry)
-        self._let_go()
-
-    def forget(self, episode: int) -> None:
-        """Discard an episode: its feedback will not be used, and its memory is freed."""
-        super().forget(episode)
-        self._let_go()
-
     def setting(self, paths: str) -> Setting:
         """The row of tuning for trajectories that arrive "late" or "at once"."""
         dynamics = "unknown" if self._transitions is None else "known"
@@ -248,7 +230,6 @@ class DAPO(Learner[PolicyAndSet]):
         self._stale, self._last = False, None
         if not carry_over:
             self._let_go_of_memories()
-            self._let_go()
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, and the rates."""
@@ -277,11 +258,17 @@ class DAPO(Learner[PolicyAndSet]):
             self._last = last = PolicyAndSet(kept, arrived, term)
         return self._policy, last
 
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[PolicyAndSet]]) -> None:
+        """Count the episodes that are complete now."""
+        if self._set is not None and ready:
+            for entry in ready:
+                self._set.add(entry.path)
+            self._set.retune(self._log_term())
+
     def _learn(self, entry: Open[PolicyAndSet]) -> None:
-        """Lines 4 to 7 for an episode, unless it is too late or of an earlier phase."""
-        played, path, costs = entry.memory, entry.path, entry.costs
-        too_late = is_past(entry.number, self.begun - 1, self._threshold)
-        if played is None or path is None or costs is None or too_late:
+        """Lines 4 to 7 for an episode, unless it is too late."""
+        played, path = entry.memory, entry.path
+        if played is None or is_past(entry.number, self.begun - 1, self._threshold):
             return
         policy = whole(played.policy)
         chosen = None if self._set is None else self._set.as_of(played.arrived, played.log_term)
@@ -291,7 +278,7 @@ class DAPO(Learner[PolicyAndSet]):
         bonus = delay_adapted.learn(
             path.states,
             path.actions,
-            costs.values,
+            entry.costs.values,
             frozen(policy),
             frozen(self._policy),
             frozen(upper),

@@ -26,7 +26,7 @@ bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ from belated.tabular.parts.regret_matching import RegretMatching, Regrets
 from belated.tabular.parts.update import Arrival
 from belated.tabular.planner import MemoryPlanner
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.waiting import Waiting
 
@@ -96,6 +96,7 @@ class InformedPlanner(MemoryPlanner[Suggested]):
     """
 
     information: Information = "full"
+    waits_for_paths = False
     _matched: Regrets
     _waiting: Waiting
     _scores: Annotated[Floats, Entries(low=FLOOR, high=0.0)]  # (2,), of regret matching+, the plan
@@ -115,19 +116,6 @@ class InformedPlanner(MemoryPlanner[Suggested]):
         self._matched = self._match.start(problem, REVEALED)
         self._waiting = Waiting(problem.actions)
         self._scores = np.array([FLOOR, 0.0])
-
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, then learn from every episode whose costs have arrived."""
-        paths, entries = self._ledger.take(records)
-        self._model.learn(paths, self.begun)
-        for path in paths:
-            self._pending.take_out(path.episode)  # its rows are counted now
-        for entry in entries:
-            if entry.costs is not None:
-                if entry.memory is not None:
-                    self._learn(entry)
-                self._waiting.arrive(entry.number)
-                self._ledger.settle(entry)
 
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, and its visits are not pending."""
@@ -158,6 +146,12 @@ class InformedPlanner(MemoryPlanner[Suggested]):
         weights = [math.exp(score) if score > FLOOR else 0.0 for score in self._scores]
         return weights[0] / sum(weights)
 
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[Suggested]]) -> None:
+        """Count the paths."""
+        self._model.learn(paths, self.begun)
+        for path in paths:
+            self._pending.take_out(path.episode)  # its rows are counted now
+
     def _learn(self, entry: Open[Suggested]) -> None:
         """Score the two policies and the predictions, then learn."""
         assert entry.memory is not None
@@ -186,6 +180,7 @@ class InformedPlanner(MemoryPlanner[Suggested]):
             Arrival(_average(matched, planned, entry.memory.weight), costs, self._model),
         )
         self._pending.note(self.begun - 1 - entry.number)
+        self._waiting.arrive(entry.number)
 
 
 def _average(matched: Floats, planned: Floats, weight: float) -> Floats:

@@ -36,7 +36,7 @@ Departures:
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 
@@ -51,7 +51,7 @@ from belated.tabular.parts.explore import StateMask
 from belated.tabular.parts.transitions import CONFIDENCE, model_of
 from belated.tabular.parts.update import SOFTMAX, Arrival
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import (
     Arms,
@@ -128,7 +128,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         bandit = costs.information == "bandit"
         self.uses_paths = self._model.counts is not None or bandit
         self._explores = explore is not None and explore.needs_paths
-        self._waits_for_paths = bandit or self._explores
+        self.waits_for_paths = bandit or self._explores
         super().__init__(problem, **parts)
         self._dynamics = "known" if isinstance(transitions, Transitions) else "unknown"
         if isinstance(transitions, Transitions):
@@ -140,28 +140,10 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._explore = Learned() if explore is None else explore.start(problem, self._model)
         self._threshold, self._explored = math.inf, 0
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Accept a batch of records: count the paths, then update the policy by the costs."""
-        paths, entries = self._ledger.take(records)
-        self._model.learn(paths, self.begun)
-        ready = [
-            entry
-            for entry in entries
-            if entry.costs is not None and not (self._waits_for_paths and entry.path is None)
-        ]
-        for entry in ready:
-            self._cost_part.learn(self._costs, entry.path, entry.costs.values)
-        for entry in ready:
-            self._learn(entry)
-            self._waiting.arrive(entry.number)
-            self._ledger.settle(entry)
-        self._let_go()
-
     def forget(self, episode: int) -> None:
         """Discard an episode: its feedback will not be used, and its memory is freed."""
         super().forget(episode)
         self._waiting.forget(episode)
-        self._let_go()
 
     def setting(self, paths: str) -> Setting:
         """The row of tuning for trajectories that arrive "late" or "at once"."""
@@ -181,7 +163,6 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         self._begin_phase(parameters, "restart")
         if not carry_over:
             self._let_go_of_memories()
-            self._let_go()
 
     def retune(self, parameters: Parameters) -> None:
         """Begin a new phase with new parameters and keep what was learned."""
@@ -206,11 +187,17 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
         return self._with_exploration(policy, mask), memory
 
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[PlayedPolicy]]) -> None:
+        """Line 3, and what the estimates of costs learn from the whole batch."""
+        self._model.learn(paths, self.begun)
+        for entry in ready:
+            self._cost_part.learn(self._costs, entry.path, entry.costs.values)
+            self._waiting.arrive(entry.number)
+
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
-        """Update by an episode, unless it met its mask, is too late or of an earlier phase."""
-        played, costs = entry.memory, entry.costs
-        too_late = is_past(entry.number, self.begun - 1, self._threshold)
-        if played is None or costs is None or too_late:
+        """Update by an episode, unless it met its mask or is too late."""
+        played = entry.memory
+        if played is None or is_past(entry.number, self.begun - 1, self._threshold):
             return
         part = self._explore_part
         if part is not None and part.met(played.mask, entry.path):
@@ -219,7 +206,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         policy = whole(played.policy)
         model = self._model.as_of(played.arrived) if self._cost_part.weighted else self._model
         seen = Observation(
-            costs.values,
+            entry.costs.values,
             entry.path,
             lambda: frozen(self._with_exploration(policy, played.mask)),
             model,

@@ -27,9 +27,8 @@ docs/algorithms/planner.md explains each idea and how it was measured. There is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +43,7 @@ from belated.tabular.kernels.planning import Rows
 from belated.tabular.parts.pending import Pending
 from belated.tabular.parts.transitions import matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record, Trajectory
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 
 KEEP = (1.0, 0.99, 0.9)
@@ -58,30 +57,28 @@ PROBED, PROBE_OPTIMISM = 1, 1.5
 FRUITLESS = 100
 """After this many probes while nothing changes, their rate falls with the number of such probes."""
 
-NONE_SEEN: Ints = frozen(np.zeros(0, dtype=np.int64))
-NONE_SAID: Floats = frozen(np.zeros(0))
-
 
 def probe_rate(horizon: int) -> float:
     """The share of episodes that are probes: a tenth of a step per episode, at most 8 %."""
     return min(0.08, 0.1 / horizon)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class Said(NamedTuple):
     """The predictions of the memories when an episode began.
 
     Attributes:
-        means: (M, C) of the pooled memories for all cells; None once the path has arrived.
+        means: (M, C) of the pooled memories for all cells.
         seen: (n,) the cells that the memory kept per step had seen, flat over (H, C), increasing.
         values: (n,) its predictions for them; those for others are the means of memory 0.
-        met: (N, H) of all memories for the path, once it has arrived; the others are empty then.
     """
 
-    means: Annotated[Floats, Entries("M C", low=0.0, high=1.0)] | None
+    means: Annotated[Floats, Entries("M C", low=0.0, high=1.0)]
     seen: Annotated[Ints, Entries("_", low=0)]
     values: Annotated[Floats, Entries("_", low=0.0, high=1.0)]
-    met: Annotated[Floats, Entries("N H", low=0.0, high=1.0)] | None = None
+
+
+SaidOrMet = Said | Annotated[Floats, Entries("N H", low=0.0, high=1.0)]
+"""What is remembered of an episode: once its path has come, the predictions for it (N, H)."""
 
 
 class MemoryPlanner(Learner[Memory]):
@@ -176,7 +173,7 @@ class MemoryPlanner(Learner[Memory]):
         return frozen(policy)
 
 
-class DelayedPlanner(MemoryPlanner[Said]):
+class DelayedPlanner(MemoryPlanner[SaidOrMet]):
     """One optimistic plan per episode, from memories with several discounts.
 
     Args:
@@ -210,19 +207,6 @@ class DelayedPlanner(MemoryPlanner[Said]):
         self._alone = np.where(np.arange(len(self._memories.scores)) == PROBED, 0.0, -np.inf)
         self._fruitless = 0
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, then learn from every episode whose path and costs have both arrived."""
-        paths, entries = self._ledger.take(records)
-        self._model.learn(paths, self.begun)
-        for entry in entries:
-            if entry.path is None or entry.memory is None:
-                continue
-            if entry.memory.met is None:
-                self._meet(entry, entry.path, entry.memory)
-            if entry.costs is not None:
-                self._learn(entry)
-                self._ledger.settle(entry)
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""
         noise = {"noise": float(beliefs.noise_factor(self._memories.errors))}
@@ -231,18 +215,14 @@ class DelayedPlanner(MemoryPlanner[Said]):
     def check_learned(self) -> None:
         """Check that the learned values are consistent."""
         super().check_learned()
-        kept = [
-            (entry.path, entry.memory)
-            for entry in self._ledger.open.values()
-            if entry.memory is not None
-        ]
-        for path, said in kept:
-            if (said.met is None) != (path is None) or (said.met is None) == (said.means is None):
-                raise ValueError("met must be kept where the path has come, and means elsewhere")
-            if len(said.seen) != len(said.values) or np.any(np.diff(said.seen) <= 0):
+        for entry in self._ledger.open.values():
+            said = entry.memory if isinstance(entry.memory, Said) else None
+            if (said is None) == (entry.path is None):
+                raise ValueError("all predictions must be kept only where the path has not come")
+            if said and (len(said.seen) != len(said.values) or np.any(np.diff(said.seen) <= 0)):
                 raise ValueError("seen must rise, and be as many as values")
 
-    def _next_policy(self) -> tuple[Floats, Said]:
+    def _next_policy(self) -> tuple[Floats, SaidOrMet]:
         """Lines 2 to 6."""
         self._pending.give_up(self.begun)
         pending = self._pending.total
@@ -263,23 +243,25 @@ class DelayedPlanner(MemoryPlanner[Said]):
         """The cells (H,) of a path."""
         return path.states[:-1] * self.problem.actions + path.actions  # type: ignore[no-any-return]
 
-    def _meet(self, entry: Open[Said], path: Trajectory, said: Said) -> None:
-        """The path has arrived: keep only its predictions, and count its visits as pending."""
-        assert said.means is not None
-        met = np.empty((len(self._memories.scores), self.problem.horizon))
-        beliefs.on_path(said.means, said.seen, said.values, self._cells(path), met)
-        entry.memory = Said(None, NONE_SEEN, NONE_SAID, frozen(met))
-        if entry.number in self._pending and entry.costs is None:
-            visits = np.zeros(self._pending.total.shape)
-            steps = np.minimum(np.arange(self.problem.horizon), len(visits) - 1)
-            visits[steps, path.states[:-1], path.actions] = 1.0
-            self._pending.put_in(entry.number, frozen(visits))
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[SaidOrMet]]) -> None:
+        """Count the paths, keep only what was predicted for them, and count them as pending."""
+        self._model.learn(paths, self.begun)
+        for path in paths:
+            entry = self._ledger.open[path.episode]
+            assert isinstance(entry.memory, Said)
+            met = np.empty((len(self._memories.scores), self.problem.horizon))
+            beliefs.on_path(*entry.memory, self._cells(path), met)
+            entry.memory = frozen(met)
+            if entry.number in self._pending and entry.costs is None:
+                visits = np.zeros(self._pending.total.shape)
+                steps = np.minimum(np.arange(self.problem.horizon), len(visits) - 1)
+                visits[steps, path.states[:-1], path.actions] = 1.0
+                self._pending.put_in(entry.number, frozen(visits))
 
-    def _learn(self, entry: Open[Said]) -> None:
+    def _learn(self, entry: Open[SaidOrMet]) -> None:
         """Score the memories and update them."""
-        assert entry.memory is not None
-        assert entry.memory.met is not None
-        said, costs, cells = entry.memory.met, entry.costs.values, self._cells(entry.path)
+        assert isinstance(entry.memory, np.ndarray)
+        said, costs, cells = entry.memory, entry.costs.values, self._cells(entry.path)
         shares, rate = 1.0 / np.bincount(cells)[cells], beliefs.RATE / math.sqrt(len(cells))
         beliefs.learn(self._memories, self._keep, said, cells, shares, costs, rate, TIE_PENALTY)
         if self._memories.scores[0] < 0.0:  # costs are changing

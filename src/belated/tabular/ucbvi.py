@@ -20,7 +20,7 @@ leave ties open, and their bounds hold for every rule.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,7 +41,7 @@ from belated.tabular.parts.transitions import (
 )
 from belated.tabular.policies import greedy, one_hot
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Stochastic, rare_rows
 
@@ -125,16 +125,6 @@ class DelayedUCBVI(Learner[bool]):
         self._explore = Learned() if explore is None else explore.start(problem, self._model)
         self._policy, self._stale = problem.uniform_policy(), True
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, and average the costs whose path is known."""
-        paths, entries = self._ledger.take(records)
-        self._model.learn(paths, self.begun)
-        for entry in entries:
-            if entry.path is not None and entry.costs is not None:
-                self._learn(entry)
-                self._ledger.settle(entry)
-        self._stale = self._stale or bool(paths) or bool(entries)
-
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the share of rows visited, and the estimated cost."""
         known = self._ledger.newest_costs is not None
@@ -150,6 +140,11 @@ class DelayedUCBVI(Learner[bool]):
             self._policy if part is None else part.mixed(self._policy, part.mask(self._explore))
         )
         return played, True
+
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[bool]]) -> None:
+        """Count the paths."""
+        self._model.learn(paths, self.begun)
+        self._stale = self._stale or bool(paths or ready)
 
     def _learn(self, entry: Open[bool]) -> None:
         self._cost_part.learn(self._costs, entry.path, entry.costs.values)

@@ -64,7 +64,7 @@ from belated.tabular.oreps.projection import (
 from belated.tabular.parts.costs import REVEALED
 from belated.tabular.parts.transitions import CONFIDENCE, Confidence, ConfidenceModel, matching
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Record, Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -161,6 +161,7 @@ class DelayedOREPS(Learner[bool]):
     """
 
     information: Information = "full"
+    waits_for_paths = False
     _model: ConfidenceModel | None
     _last: Projection | None  # None: the first measure is still to be computed
     _total: Annotated[Floats, Entries("1|H S A")]  # all costs that have moved the measure
@@ -242,18 +243,8 @@ class DelayedOREPS(Learner[bool]):
 
     def observe(self, records: Iterable[Record], now: float | None = None) -> None:
         """Count the paths and collect the costs; move the measure now or at the next episode."""
-        paths, entries = self._ledger.take(records)
-        if self._model is not None:
-            self._model.learn(paths, self.begun)
-        for entry in entries:
-            if entry.costs is None:
-                continue
-            if entry.memory is not None:
-                self._learn(entry)
-            self._ledger.settle(entry)
-        if self._at_begin:
-            self._counted = self._counted or bool(paths)
-        elif self._batch is not None:
+        super().observe(records, now)
+        if self._batch is not None and not self._at_begin:
             self._move()
 
     def setting(self, paths: str) -> Setting:
@@ -301,6 +292,12 @@ class DelayedOREPS(Learner[bool]):
             self._last = self._first()
         assert self._last is not None
         return self._last.policy, True
+
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[bool]]) -> None:
+        """Line 4."""
+        if self._model is not None:
+            self._model.learn(paths, self.begun)
+        self._counted = self._counted or (self._at_begin and bool(paths))
 
     def _learn(self, entry: Open[bool]) -> None:
         """Line 5: collect the costs."""

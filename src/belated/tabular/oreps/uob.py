@@ -41,7 +41,7 @@ first state may be random; where K is not given, L is valid for any number of ep
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -65,7 +65,7 @@ from belated.tabular.oreps.projection import (
     project,
 )
 from belated.tabular.problem import Problem
-from belated.tabular.records import Record
+from belated.tabular.records import Trajectory
 from belated.tabular.tuning import LEAST_EXPLORATION, Parameters, Setting
 
 TOLERANCE = 1e-12
@@ -282,18 +282,6 @@ class UOBREPS(Learner[PolicyAndEpoch]):
     def _epoch(self) -> Epoch:
         return self._epochs[max(self._epochs)]
 
-    def observe(self, records: Iterable[Record], now: float | None = None) -> None:
-        """Count the paths, and collect the estimates of the episodes that are complete."""
-        paths, entries = self._ledger.take(records)
-        for entry in entries:
-            if entry.path is not None and entry.costs is not None:
-                if entry.memory is not None:
-                    self._learn(entry)
-                self._ledger.settle(entry)
-        for path in paths:  # line 6
-            self._counts.add(path)
-            self._last_visits[path.states[-2], path.actions[-1]] += 1
-
     def setting(self, paths: str) -> Setting:
         """The row of tuning for trajectories that arrive "late" or "at once"."""
         return UOBSetting(paths=paths)
@@ -355,6 +343,12 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         reach = optimism.upper_occupancy(box, policy, start, states)
         bound: Floats = reach * policy[np.arange(len(actions)), states[:-1], actions]
         return bound
+
+    def _prepare(self, paths: list[Trajectory], ready: list[Open[PolicyAndEpoch]]) -> None:
+        """Line 6, which changes no set before the next epoch."""
+        for path in paths:
+            self._counts.add(path)
+            self._last_visits[path.states[-2], path.actions[-1]] += 1
 
     def _learn(self, entry: Open[PolicyAndEpoch]) -> None:
         """Line 5 for an episode."""
