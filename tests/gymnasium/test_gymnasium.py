@@ -234,7 +234,7 @@ def test_rewards_must_be_told_where_there_is_no_table():
     )
     assert run.returns.tolist() == [8.0, 8.0]
     np.testing.assert_allclose(run.realised, 2 * 2 / 3)  # four steps cost 0; two follow the end
-    with pytest.raises(ValueError, match="reward must be from 0 to 1, got 2"):
+    with pytest.raises(ValueError, match=r"reward must lie in \[0, 1\], got 2"):
         bl.gymnasium.gym_loop(
             env, Recorder(problem, "bandit", policy=policy), episodes=2, rewards=(0, 1)
         )

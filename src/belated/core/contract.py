@@ -307,7 +307,7 @@ class Scale:
         if wrong.any():
             allowed = "be finite" if self.clip else f"lie in [{self.low:g}, {self.high:g}]"
             raise ValueError(f"{name} must {allowed}, got {array[wrong].flat[0]:g}")
-        return np.clip((self.high - array) / (self.high - self.low), 0.0, 1.0)
+        return np.clip((self.high - array) / (self.high - self.low or 1.0), 0.0, 1.0)
 
     def total(self, cost: float, steps: int) -> float:
         """The sum of the rewards of this number of steps with this total cost."""

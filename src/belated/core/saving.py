@@ -173,9 +173,7 @@ def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             head = file.read(HEAD.size)
-            if not head.startswith(MARK):  # before a large file is read
-                raise SavedFileError(f"{path} is not a saved agent")
-            return head + file.read()
+            return head + file.read() if head.startswith(MARK) else b""  # it may be a large file
     except OSError as error:
         raise SavedFileError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -458,19 +458,22 @@ the keys inside; and the kinds of the field, None for a plain value."""
 
 
 def _axis(path: str, experiment: Experiment) -> Axis:
-    key, *keys = path.split(".")
-    if key == AGENTS:
-        learner, keys = _owner(path, experiment)
-        if keys in ([name] for name in OWN):
-            return learner, keys[0], [], None
-        return learner, "agent", keys, kinds.AGENTS
-    known = [AGENTS, *SCENE, *PLAIN]
-    if key not in known or (keys and key in PLAIN):
+    names = {name: one for one in experiment.agents for name in (slug(one.name), one.name)}
+    owners = {f"{AGENTS}.{name}.": learner for name, learner in names.items()}
+    start = max(filter(path.startswith, owners), key=len, default="")
+    learner, (key, *keys) = owners.get(start), path[len(start) :].split(".")
+    if learner is not None and key not in OWN:
+        return learner, "agent", [key, *keys], kinds.AGENTS
+    known = OWN if learner is not None else (*SCENE, *PLAIN)
+    if key not in known or (keys and key not in SCENE):
+        own = [slug(one.name) for one in experiment.agents]
+        word = path.removeprefix(f"{AGENTS}.").partition(".")[0]
         raise ValueError(
-            f"sweep.{path}: unknown path; it must begin with one of {checks.quoted(known)}"
-            f"{checks.nearest(key, known)}"
+            f"sweep.{path}: unknown path; it must be {AGENTS}.NAME.KEY with a NAME among "
+            f"{checks.quoted(own)}, or it must begin with one of {checks.quoted(known)}"
+            f"{checks.nearest(word, (*own, *known))}"
         )
-    return None, key, keys, SCENE.get(key)
+    return learner, key, keys, SCENE.get(key)
 
 
 def _grid(experiment: Experiment, item: Item, axes: Mapping[str, Axis]) -> list[Variant[Item]]:
@@ -490,21 +493,6 @@ def _grid(experiment: Experiment, item: Item, axes: Mapping[str, Axis]) -> list[
         except ValueError as error:
             raise ValueError(f"sweep, {name}: {error}") from None
     return found
-
-
-def _owner(path: str, experiment: Experiment) -> tuple[Learner, list[str]]:
-    """The learner that a path refers to, and the keys of the parameter inside it."""
-    rest = path[len(AGENTS) + 1 :]
-    for learner in sorted(experiment.agents, key=lambda item: -len(item.name)):
-        for name in (learner.name, slug(learner.name)):
-            if rest.startswith(f"{name}.") and rest != f"{name}.":
-                return learner, rest[len(name) + 1 :].split(".")
-    known = [slug(learner.name) for learner in experiment.agents]
-    hint = checks.nearest(rest.partition(".")[0], known)
-    raise ValueError(
-        f"sweep.{path}: unknown path; it must be agents.NAME.KEY with a NAME among "
-        f"{checks.quoted(known)}{hint}"
-    )
 
 
 def _put(key: str, part: Any, path: Sequence[str], value: Any, registry: Registry | None) -> Any:

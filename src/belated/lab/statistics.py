@@ -158,9 +158,8 @@ def _bounds(values: Floats | Ints, statistic: Callable[..., Floats]) -> tuple[Fl
 
 
 def interval(values: Floats) -> Interval:
-    """Mean over seeds with its interval. values: (N,)."""
-    mean, low, high = bootstrap(values)
-    return Interval(float(mean), float(low), float(high))
+    """Mean over seeds with its interval. values: (N,); undefined if there are none."""
+    return Interval(*map(float, bootstrap(values))) if len(values) else UNDEFINED
 
 
 def curves(
@@ -192,6 +191,7 @@ def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> l
     for (case, agent), costs in curves(rows, value).items():
         last = max(1, round(LAST * costs.values.shape[1]))
         runs = (costs.values, best[case, agent].values, uniform[case, agent].values)
+        scores = np.array([score(*run) for run in zip(*runs, strict=True)])
         lines.append(
             Line(
                 case,
@@ -201,17 +201,11 @@ def summary(rows: pl.DataFrame, on: str = "means", kind: str | None = None) -> l
                 interval(costs.values[:, -last:].mean(axis=1)),
                 interval(regret[case, agent].values[:, -1]),
                 float(best[case, agent].values.mean()),
-                _scored(np.array([score(*run) for run in zip(*runs, strict=True)])),
+                interval(scores[~np.isnan(scores)]),
                 verdict(*(values.mean(axis=0) for values in runs)),
             )
         )
     return lines
-
-
-def _scored(scores: Floats) -> Interval:
-    """Mean score of the seeds that have one."""
-    defined = scores[~np.isnan(scores)]
-    return interval(defined) if len(defined) else UNDEFINED
 
 
 def score_table(experiment: Experiment, lines: Sequence[Line]) -> tuple[list[str], Floats]:

@@ -135,11 +135,6 @@ class Counts(Learned):
                 raise ValueError("recent must be rows and their next states")
             self._check_recent(rows, following)
 
-    @property
-    def earliest(self) -> int:
-        """The earliest time, in trajectories, that `as_of` can go back to."""
-        return self.arrived - len(self._recent) if self._recall else 0
-
     def _check_recent(self, rows: Ints, following: Ints) -> None:
         """Check that these flat transitions can be subtracted; the kernel does not check it."""
         flat = (-1, self.width)

@@ -123,9 +123,12 @@ class MemoryPlanner(Learner[Memory]):
         self._trust = np.ones(rows), np.zeros(rows), np.zeros(rows)  # of known transitions
         self._pending = Pending(rows, problem.start_probabilities)
         M, L, C = len(self._keep), H if by_step else 0, S * A
-        self._memories = empty_memories(M, L, C)
         # D cells if a memory is kept for every step
-        self.axes = {"M": M, "N": M + by_step, "L": L, "C": C, "D": C if by_step else C * H}
+        N, D = M + by_step, C if by_step else C * H
+        self.axes = {"M": M, "N": N, "L": L, "C": C, "D": D}
+        shapes = ((M, C), (M, C), (L, C), (L, C), (N,), (N, C), (N + 1,))
+        prior = np.array(beliefs.FIRST_PRIOR)  # the widest one
+        self._memories = beliefs.CostMemories._make([*map(np.zeros, shapes), prior])
 
     @property
     def _rows(self) -> Rows:
@@ -280,11 +283,3 @@ def rewound(
     start["state"]["counter"][3] = episode
     rng.bit_generator.state = start
     return rng
-
-
-def empty_memories(count: int, steps: int, cells: int) -> beliefs.CostMemories:
-    """Empty memories with the widest prior; steps: 0 if none is kept per step."""
-    C, N = cells, count + (steps > 0)
-    shapes = ((count, C), (count, C), (steps, C), (steps, C), (N,), (N, C), (N + 1,))
-    empty = [np.zeros(shape) for shape in shapes]
-    return beliefs.CostMemories._make([*empty, np.array(beliefs.FIRST_PRIOR)])

@@ -53,12 +53,7 @@ class Rewards:
 
     def costs(self, rewards: Any) -> Floats:
         """The costs in [0, 1] of rewards; a reward outside [low, high] is an error."""
-        given = np.atleast_1d(np.asarray(rewards, dtype=np.float64))
-        inside = (given >= self.low) & (given <= self.high)
-        if not inside.all():
-            wrong = checks.show(float(given[~inside][0]))
-            raise ValueError(f"reward must be from {self.low:g} to {self.high:g}, got {wrong}")
-        return self._scale.costs("reward", rewards)
+        return Scale(self.low, self.high).costs("reward", rewards)
 
     def cost(self, reward: float) -> float:
         """The cost in [0, 1] of one reward."""
@@ -66,12 +61,7 @@ class Rewards:
 
     def total(self, cost: float, horizon: int) -> float:
         """The sum of the rewards of an episode of `horizon` steps with this total cost."""
-        return self._scale.total(cost, horizon)
-
-    @property
-    def _scale(self) -> Scale:
-        """The map; the width is 1 if low and high are both 0."""
-        return Scale(self.low if self.low < self.high else self.high - 1.0, self.high)
+        return Scale(self.low, self.high).total(cost, horizon)
 
 
 def from_gymnasium(

@@ -144,13 +144,11 @@ def signals(laws: object, means: object, noise: str = "bernoulli") -> World:
         >>> world.problem.shape
         (2, 3, 2)
     """
-    given = checks.floats("laws", laws, "(A, M)", (2,))
+    given = checks.distributions("laws", checks.floats("laws", laws, "(A, M)", (2,)))
     costs = checks.floats("means", means, "(M,)", (1,))
     actions, count = given.shape
     if len(costs) != count:
         raise ValueError(f"means must be {count}, one for every signal, got {len(costs)}")
-    if np.any(given < 0) or not np.allclose(given.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
-        raise ValueError("laws must be a distribution over signals for every action")
     p = np.zeros((1 + count, actions, 1 + count))
     p[0, :, 1:] = given
     signalled = np.arange(1, 1 + count)

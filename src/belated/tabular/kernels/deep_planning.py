@@ -6,7 +6,7 @@ import numpy as np
 
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
-from belated.tabular.kernels.planning import Rows
+from belated.tabular.kernels.planning import Rows, state_occupancy
 
 PRIOR = 0.05
 """The prior weight of a uniform next state in the mean of every row, in visits."""
@@ -110,20 +110,12 @@ def expected_visits(rows: Rows, policy: Floats, start: Floats, visits: Floats) -
     The probabilities of an unvisited row are 0, so the mass stops there. visits: all 0 at first.
     The result is rounded down to multiples of 1 / QUANTUM.
     """
-    successors, probabilities = rows
-    T, S, A, W = successors.shape
-    # forward: d(h + 1, y) = sum over s, a of d(h, s) pi(a | h, s) p(y | s, a)
-    here, onward = start.copy(), np.zeros(S)
-    for h in range(policy.shape[0]):
-        t = min(h, T - 1)
-        onward[:] = 0.0
+    H, S, A = policy.shape
+    reach = state_occupancy(rows, policy, start)
+    for h in range(H):
+        added, weights = visits[min(h, visits.shape[0] - 1)], policy[h]
         for s in range(S):
-            if here[s] > 0.0:
+            if reach[h, s] > 0.0:
                 for a in range(A):
-                    mass = here[s] * policy[h, s, a]
-                    if mass > 0.0:
-                        visits[t, s, a] += mass
-                        for w in range(W):
-                            onward[successors[t, s, a, w]] += mass * probabilities[t, s, a, w]
-        here, onward = onward, here
+                    added[s, a] += reach[h, s] * weights[s, a]
     visits[:] = np.floor(np.minimum(visits, MOST) * QUANTUM) / QUANTUM

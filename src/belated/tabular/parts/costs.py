@@ -92,8 +92,6 @@ class Revealed(CostsPart):
         'full'
     """
 
-    slot: ClassVar[str] = "costs"
-
     information: ClassVar[Information] = "full"
 
     def estimate(self, learned: Learned, seen: Observation) -> Floats:
@@ -122,7 +120,6 @@ class Weighted(CostsPart):
         'bandit'
     """
 
-    slot: ClassVar[str] = "costs"
     needs: ClassVar[Mapping[tuple[str, str], str]] = {
         ("transitions", "upper bounds"): (
             "importance weights need the upper bounds of Confidence(); Averaged() does without"
@@ -201,8 +198,6 @@ class Averaged(CostsPart):
         >>> agent.information
         'bandit'
     """
-
-    slot: ClassVar[str] = "costs"
 
     pooled: bool = False
     scale: float = 1.0

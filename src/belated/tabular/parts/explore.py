@@ -42,7 +42,6 @@ class FewVisits:
         'full'
     """
 
-    slot: ClassVar[str] = "explore"
     needs: ClassVar[Mapping[tuple[str, str], str]] = {
         ("transitions", "counts"): "it needs unknown transitions; known ones are not explored"
     }

@@ -61,7 +61,6 @@ class RegretMatching:
         'full'
     """
 
-    slot: ClassVar[str] = "update"
     tunable: ClassVar[bool] = False
 
     hints: bool = True

@@ -65,7 +65,6 @@ class Confidence:
         'full'
     """
 
-    slot: ClassVar[str] = "transitions"
     gives: ClassVar[tuple[str, ...]] = ("upper bounds", "counts")
 
     radius_scale: float = 1.0
@@ -77,8 +76,7 @@ class Confidence:
         checks.choice("sets", self.sets, SETS)
         checks.fix(self, "radius_scale", checks.real("radius_scale", self.radius_scale, 0.0))
         checks.fix(self, "delta", checks.real("delta", self.delta, 0.0, 1.0, above=True))
-        if self.episodes is not None:
-            checks.fix(self, "episodes", checks.integer("episodes", self.episodes, 1, checks.MOST))
+        checks.fix(self, "episodes", checks.episodes(self.episodes))
 
     def start(self, problem: Problem, costs: CostsPart) -> ConfidenceModel:
         """A fresh model."""
@@ -126,7 +124,6 @@ class Bonus:
         'full'
     """
 
-    slot: ClassVar[str] = "transitions"
     gives: ClassVar[tuple[str, ...]] = ("counts",)
 
     scale: float = 1.0
@@ -154,11 +151,15 @@ class ConfidenceModel(Model):
     def __init__(self, problem: Problem, part: Confidence, counts: Counts) -> None:
         super().__init__(problem)
         self._part, self.delta = part, part.delta
-        self._printed = part.sets == "printed"
         self._newest = ConfidenceSet(counts, part.log_term(problem, 0), part.radius_scale)
         self._begun = self._before = 0
         self.counts: Counts = counts  # all of them
         self.set = self._newest  # the set in use
+
+    @property
+    def _used(self) -> int:
+        """The number of trajectories that the set in use is computed from."""
+        return self._before if self._part.sets == "printed" else self.arrived
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count the trajectories."""
@@ -166,13 +167,13 @@ class ConfidenceModel(Model):
             self._begun, self._before = begun, self.arrived
         for path in paths:
             self._newest.add(path)
-        if paths or self._printed:
+        if paths or self._part.sets == "printed":
             self.retune(begun)
 
     def retune(self, begun: int) -> None:
         """Set the radius for this many episodes begun."""
         self._newest.retune(self._part.log_term(self._problem, max(begun, self.arrived)))
-        self.set = self._newest.as_of(self._before) if self._printed else self._newest
+        self.set = self._newest.as_of(self._used)
 
     def as_of(self, arrived: int) -> Self:
         """The model whose set is that of the time, with the current radius."""
@@ -182,13 +183,12 @@ class ConfidenceModel(Model):
 
     def keep_from(self, arrived: int) -> None:
         """Drop the trajectories that need not be subtracted any more."""
-        self.counts.recall_from(min(arrived, self._before) if self._printed else arrived)
+        self.counts.recall_from(min(arrived, self._used))
 
     def check_learned(self) -> None:
         """Check that the set in use can be computed."""
-        earliest = self.counts.earliest if self._printed else 0
-        checks.integer("before", self._before, earliest, self.arrived)
-        self.set = self._newest.as_of(self._before) if self._printed else self._newest
+        checks.integer("before", self._before, 0, self.arrived)
+        self.set = self._newest.as_of(self._used)
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add the smallest Q over the set."""

@@ -92,7 +92,6 @@ class Softmax:
         'full'
     """
 
-    slot: ClassVar[str] = "update"
     tunable: ClassVar[bool] = True
 
     learning_rate: float | None = None
