@@ -555,13 +555,8 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Learn from every episode whose costs, and path, have arrived, oldest first."""
         paths, entries = self._ledger.take(records)
-        ready = [
-            entry
-            for entry in entries
-            if entry.costs is not None and (entry.path is not None or not self.waits_for_paths)
-        ]
-        self._prepare(paths, ready)
-        for entry in ready:
+        self._prepare(paths, entries)
+        for entry in filter(self._is_ready, entries):
             if entry.memory is not None:
                 self._learn(entry)
             self._ledger.settle(entry)
@@ -587,8 +582,13 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
         The memory is never None, which stands for an episode that will not be learned from.
         """
 
-    def _prepare(self, paths: list[Any], ready: list[Open[Memory]]) -> None:
-        """Use new paths, and a batch of episodes as a whole, before learning from each of them."""
+    def _is_ready(self, entry: Open[Memory]) -> bool:
+        """Whether what the agent learns an episode from has arrived."""
+        known = entry.path is not None or not self.waits_for_paths
+        return known and entry.costs is not None
+
+    def _prepare(self, paths: list[Any], entries: list[Open[Memory]]) -> None:
+        """Use a batch as a whole, its new paths and episodes, before learning from each of them."""
 
     @abstractmethod
     def _learn(self, entry: Open[Memory]) -> None:

@@ -258,10 +258,10 @@ class DAPO(Learner[PolicyAndSet]):
             self._last = last = PolicyAndSet(kept, arrived, term)
         return self._policy, last
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[PolicyAndSet]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[PolicyAndSet]]) -> None:
         """Count the episodes that are complete now."""
-        if self._set is not None and ready:
-            for entry in ready:
+        if self._set is not None:
+            for entry in filter(self._is_ready, entries):
                 self._set.add(entry.path)
             self._set.retune(self._log_term())
 

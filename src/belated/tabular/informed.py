@@ -146,7 +146,7 @@ class InformedPlanner(MemoryPlanner[Suggested]):
         weights = [math.exp(score) if score > FLOOR else 0.0 for score in self._scores]
         return weights[0] / sum(weights)
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[Suggested]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[Suggested]]) -> None:
         """Count the paths."""
         self._model.learn(paths, self.begun)
         for path in paths:

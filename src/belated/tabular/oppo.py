@@ -187,10 +187,10 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         memory = PlayedPolicy(self._versions.keep(policy), mask, self._model.arrived)
         return self._with_exploration(policy, mask), memory
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[PlayedPolicy]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[PlayedPolicy]]) -> None:
         """Line 3, and what the estimates of costs learn from the whole batch."""
         self._model.learn(paths, self.begun)
-        for entry in ready:
+        for entry in filter(self._is_ready, entries):
             self._cost_part.learn(self._costs, entry.path, entry.costs.values)
             self._waiting.arrive(entry.number)
 

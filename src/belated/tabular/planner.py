@@ -246,7 +246,7 @@ class DelayedPlanner(MemoryPlanner[SaidOrMet]):
         """The cells (H,) of a path."""
         return path.states[:-1] * self.problem.actions + path.actions  # type: ignore[no-any-return]
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[SaidOrMet]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[SaidOrMet]]) -> None:
         """Count the paths, keep only what was predicted for them, and count them as pending."""
         self._model.learn(paths, self.begun)
         for path in paths:

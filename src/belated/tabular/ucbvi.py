@@ -141,10 +141,10 @@ class DelayedUCBVI(Learner[bool]):
         )
         return played, True
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[bool]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[bool]]) -> None:
         """Count the paths."""
         self._model.learn(paths, self.begun)
-        self._stale = self._stale or bool(paths or ready)
+        self._stale = self._stale or bool(paths or entries)
 
     def _learn(self, entry: Open[bool]) -> None:
         self._cost_part.learn(self._costs, entry.path, entry.costs.values)

@@ -40,7 +40,11 @@ def test_a_signal_comes_before_its_cost():
     [
         ([0.5, 0.5], [0, 1], r"laws must have shape \(A, M\)"),
         ([[0.5, 0.5]], [0.5], "means must be 2, one for every signal, got 1"),
-        ([[0.5, 0.6]], [0, 1], r"laws must hold probabilities that sum to 1; laws\[0\] sums to 1.1"),
+        (
+            [[0.5, 0.6]],
+            [0, 1],
+            r"laws must hold probabilities that sum to 1; laws\[0\] sums to 1.1",
+        ),
         ([[0.5, 0.5]], [0, 2], "means"),
     ],
 )

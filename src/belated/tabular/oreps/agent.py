@@ -293,7 +293,7 @@ class DelayedOREPS(Learner[bool]):
         assert self._last is not None
         return self._last.policy, True
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[bool]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[bool]]) -> None:
         """Line 4."""
         if self._model is not None:
             self._model.learn(paths, self.begun)

@@ -344,7 +344,7 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         bound: Floats = reach * policy[np.arange(len(actions)), states[:-1], actions]
         return bound
 
-    def _prepare(self, paths: list[Trajectory], ready: list[Open[PolicyAndEpoch]]) -> None:
+    def _prepare(self, paths: list[Trajectory], entries: list[Open[PolicyAndEpoch]]) -> None:
         """Line 6, which changes no set before the next epoch."""
         for path in paths:
             self._counts.add(path)
