@@ -597,9 +597,9 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
     def _let_go(self) -> None:
         """Drop what no open episode needs any more."""
 
-    def _let_go_of_memories(self) -> None:
-        """Drop the memories of open episodes: the agent will not learn from their feedback."""
-        for entry in self._ledger.open.values():
+    def _end_phase(self, carry_over: bool) -> None:
+        """Drop the memories of open episodes, unless their feedback is carried over."""
+        for entry in () if carry_over else self._ledger.open.values():
             entry.memory = None
         self._let_go()
 

@@ -239,17 +239,13 @@ def differences(
         pair = (second, first) if baseline == first else (first, second)
         if case != other or baseline not in (None, *pair):
             continue
-        difference = paired(*(costs[case, agent] for agent in pair))
+        one, two = (costs[case, agent] for agent in pair)
+        _, i, j = np.intersect1d(one.seeds, two.seeds, return_indices=True)
+        difference = one.values[i].mean(axis=1) - two.values[j].mean(axis=1)
         if len(difference):
             won = float((difference < 0).mean() + 0.5 * (difference == 0).mean())
             found.append(Difference(case, *pair, len(difference), interval(difference), won))
     return found
-
-
-def paired(first: Curves, second: Curves) -> Floats:
-    """First minus second, mean over episodes, on the seeds that both have: (N,)."""
-    _, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
-    return np.asarray(first.values[i].mean(axis=1) - second.values[j].mean(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

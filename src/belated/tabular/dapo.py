@@ -228,8 +228,7 @@ class DAPO(Learner[PolicyAndSet]):
         self._total = np.zeros(self.problem.shape)
         self._policy = self.problem.uniform_policy()
         self._stale, self._last = False, None
-        if not carry_over:
-            self._let_go_of_memories()
+        self._end_phase(carry_over)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, and the rates."""

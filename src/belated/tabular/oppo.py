@@ -161,19 +161,21 @@ class DelayedOPPO(Learner[PlayedPolicy]):
         carry_over: whether feedback of open episodes will still move the policy.
         """
         self._begin_phase(parameters, "restart")
-        if not carry_over:
-            self._let_go_of_memories()
+        self._end_phase(carry_over)
 
     def retune(self, parameters: Parameters) -> None:
         """Begin a new phase with new parameters and keep what was learned."""
         self._begin_phase(parameters, "retune")
 
     def diagnostics(self) -> Mapping[str, float]:
-        """The diagnostics of ledger and update, and the agent's estimate of its cost."""
-        update = self._update_part
+        """Those of ledger, model and update, and the cost of the policy if costs are estimated."""
+        costs, update = self._ledger.newest_costs, self._update_part
+        if costs is not None and self.information == "bandit":
+            means = getattr(self._cost_part, "means", None)
+            costs = None if means is None else means(self._costs)
         return {
             **super().diagnostics(),
-            **self._estimates(),
+            **self._model.diagnostics(self._ledger.policy, costs),
             "explored": self._explored,
             "given_up": self._waiting.given_up,
             "came_late": self._waiting.late,
@@ -239,14 +241,6 @@ class DelayedOPPO(Learner[PlayedPolicy]):
                     )
                 getattr(part, name)(learned, parameters)
         self._threshold = parameters.threshold
-
-    def _estimates(self) -> dict[str, float]:
-        """The share of rows that were visited, and the policy's cost where costs are estimated."""
-        costs = self._ledger.newest_costs
-        if costs is not None and self.information == "bandit":
-            means = getattr(self._cost_part, "means", None)
-            costs = None if means is None else means(self._costs)
-        return {**self._model.diagnostics(self._ledger.policy, costs)}
 
     def _let_go(self) -> None:
         """Drop the parts of the model's past that no open episode needs."""

@@ -91,8 +91,8 @@ def deep_sea(size: int = 12, horizon: int | None = None, seed: int = 0) -> World
     means = np.full((1, size, 2), 0.5)
     means[0, here, right] += 0.05 / size
     means[0, -1, right[-1]] = 0.0
-    steps = size if horizon is None else checks.integer("horizon", horizon, 1)
-    return World(MDP(Transitions.from_dense(p), steps), processes.stochastic(means))
+    mdp = MDP(Transitions.from_dense(p), size if horizon is None else horizon)
+    return World(mdp, processes.stochastic(means))
 
 
 def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: int = 0) -> World:
@@ -116,8 +116,7 @@ def lock(states: int = 10, actions: int = 3, horizon: int | None = None, seed: i
     p[here, right, np.minimum(here + 1, states - 1)] = 1.0
     costs = np.ones((1, states, actions))
     costs[0, -1] = 0.1
-    steps = 2 * states if horizon is None else checks.integer("horizon", horizon, 1)
-    return World(MDP(Transitions.from_dense(p), steps), costs)
+    return World(MDP(Transitions.from_dense(p), 2 * states if horizon is None else horizon), costs)
 
 
 def bandit(means: object, noise: str = "bernoulli") -> World:
@@ -168,9 +167,8 @@ def delay_lower_bound(delay: int, states: int = 1, actions: int = 2, horizon: in
         >>> bl.environments.delay_lower_bound(delay=3).problem.shape
         (1, 1, 2)
     """
-    delay = checks.integer("delay", delay, 0)
-    mdp = _circle(states, actions, horizon)
-    return World(mdp, processes.blocks(states, actions, delay + 1))
+    costs = processes.blocks(states, actions, checks.integer("delay", delay, 0) + 1)
+    return World(_circle(states, actions, horizon), costs)
 
 
 def bandit_lower_bound(

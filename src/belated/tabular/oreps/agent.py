@@ -260,8 +260,7 @@ class DelayedOREPS(Learner[bool]):
         self._rate = self._scale * parameters.learning_rate
         self._last, self._batch, self._counted = None, None, False
         self._total = np.zeros((1, self.problem.states, self.problem.actions))
-        if not carry_over:
-            self._let_go_of_memories()
+        self._end_phase(carry_over)
 
     def check_learned(self) -> None:
         """Check that costs wait only if the measure moves when an episode begins."""

@@ -228,8 +228,7 @@ class DelayedFTRL(Learner[Occupancy]):
         self._total[:] = 0.0
         self._dual[:] = 0.0
         self._policy, self._measure, self._stale = self.problem.uniform_policy(), None, True
-        if not carry_over:
-            self._let_go_of_memories()
+        self._end_phase(carry_over)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger and the solver, the step size and the barrier."""

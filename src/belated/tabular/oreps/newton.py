@@ -216,6 +216,33 @@ def choose_law(
 
 
 @njit(cache=True)
+def choose_in_box(
+    bounds: BoxBounds,
+    row: tuple[int, int, int],
+    w: Floats,
+    low: Floats,
+    high: Floats,
+    p: Floats,
+    log_p: Floats,
+    free: Bools,
+) -> float:
+    """Choose the law p of a row (t, s, a) inside its box, for the weights w. Returns the minimum.
+
+    The arrays are those of `choose_law`; low and high are written: (S,).
+    """
+    successors, known, lower, upper, unseen = bounds
+    t, s, a = row
+    # unseen states lie in [0, unseen], and seen states have bounds of their own
+    low[:] = 0.0
+    high[:] = unseen[t, s, a]
+    for j in range(known[t, s, a]):
+        y = successors[t, s, a, j]
+        low[y] = lower[t, s, a, j]
+        high[y] = upper[t, s, a, j]
+    return choose_law(w, low, high, p, log_p, free)
+
+
+@njit(cache=True)
 def evaluate_rows(
     log_weights: Floats, bounds: BoxBounds, rows: NewtonRows, point: Point, start: bool
 ) -> None:
@@ -226,7 +253,6 @@ def evaluate_rows(
     a guess of log d if start is True, and W is added to it from the last step to the first. States
     out of reach get W = V = 0 and the uniform policy.
     """
-    box_successors, known, lower, upper, unseen = bounds
     successors, law, log_law, free, reach, box = rows
     V, W, log_pi, pi, _, _, _ = point
     H, S, A = pi.shape
@@ -234,7 +260,7 @@ def evaluate_rows(
     weights, low, high = np.empty(S), np.empty(S), np.empty(S)
     # backward over the steps, since phi(h) needs V(h + 1)
     for h in range(H - 1, -1, -1):
-        t, r = min(h, law.shape[0] - 1), min(h, unseen.shape[0] - 1)
+        t, r = min(h, law.shape[0] - 1), min(h, bounds.unseen.shape[0] - 1)
         for s in range(S):
             if not reach[h, s]:
                 # out of reach: nothing to solve, and the uniform policy
@@ -246,18 +272,9 @@ def evaluate_rows(
             for a in range(A):
                 # phi(h, s, a) = min_p sum p (log p - b + V(h + 1)), with p in its box or given
                 if box:
-                    # the weights are b - V(h + 1); unseen states lie in [0, unseen]
+                    p, log_p, off = law[h, s, a], log_law[h, s, a], free[h, s, a]
                     weights[:] = log_weights[h, s, a] - V[h + 1]
-                    low[:] = 0.0
-                    high[:] = unseen[r, s, a]
-                    # seen states have bounds of their own
-                    for j in range(known[r, s, a]):
-                        y = box_successors[r, s, a, j]
-                        low[y] = lower[r, s, a, j]
-                        high[y] = upper[r, s, a, j]
-                    phi = choose_law(
-                        weights, low, high, law[h, s, a], log_law[h, s, a], free[h, s, a]
-                    )
+                    phi = choose_in_box(bounds, (r, s, a), weights, low, high, p, log_p, off)
                 else:
                     # phi = -b + p V(h + 1)
                     phi = -log_weights[h, s, a, 0]
@@ -279,6 +296,36 @@ def evaluate_rows(
 
 
 @njit(cache=True)
+def carry_logs(h: int, rows: NewtonRows, point: Point) -> None:
+    """Write d(h) and log d(h), summed in logarithms from the densities of the step before.
+
+    First the largest term of every state, then the sum of all terms relative to it.
+    """
+    successors, _, log_law, _, reach, _ = rows
+    _, _, log_pi, _, log_d, d, _ = point
+    _, S, A = log_pi.shape
+    t, u = min(h - 1, successors.shape[0] - 1), min(h - 1, log_law.shape[0] - 1)
+    top = np.full(S, -np.inf)
+    d[h, :] = 0.0
+    for sweep in range(2):
+        for s in range(S):
+            if not reach[h - 1, s]:
+                continue
+            for a in range(A):
+                for j in range(log_law.shape[3]):
+                    if log_law[u, s, a, j] > -np.inf:
+                        y = successors[t, s, a, j]
+                        term = log_d[h - 1, s] + log_pi[h - 1, s, a] + log_law[u, s, a, j]
+                        if sweep == 0:
+                            top[y] = max(top[y], term)
+                        else:
+                            d[h, y] += np.exp(term - top[y])
+    for y in range(S):
+        log_d[h, y] = top[y] + np.log(d[h, y]) if reach[h, y] else -np.inf
+        d[h, y] = np.exp(log_d[h, y])
+
+
+@njit(cache=True)
 def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
     """Write the densities log_d, d and the residuals m. Returns how good the point is.
 
@@ -286,12 +333,11 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
     densities is near the smallest float. m has mean 0 under d at every step. log_start: (S,), -inf
     where the start has no mass.
     """
-    successors, law, log_law, _, reach, _ = rows
+    successors, law, _, _, reach, _ = rows
     V, W, log_pi, _, log_d, d, m = point
     H, S, A = log_pi.shape
     T, _, _, slots = successors.shape
     value = gap = residual = lowest = 0.0
-    top = np.empty(S)
     # the first step: its density is the start, and m = 0 since V(0) is no multiplier
     log_d[0, :] = log_start
     d[0, :] = np.exp(log_start)
@@ -318,28 +364,8 @@ def carry_forward(log_start: Floats, rows: NewtonRows, point: Point) -> Quality:
             if reach[h, y] and d[h, y] < 1e-280:
                 small = True
             log_d[h, y] = np.log(d[h, y]) if d[h, y] > 0.0 else -np.inf
-        # the same in logarithms where a density is near the smallest float: first the largest term
-        # of every state, then the sum of all terms relative to it
         if small:
-            top[:] = -np.inf
-            d[h, :] = 0.0
-            for sweep in range(2):
-                for s in range(S):
-                    if not reach[h - 1, s]:
-                        continue
-                    for a in range(A):
-                        targets = successors[t, s, a]
-                        for j in range(slots):
-                            if log_law[u, s, a, j] > -np.inf:
-                                y = targets[j]
-                                term = log_d[h - 1, s] + log_pi[h - 1, s, a] + log_law[u, s, a, j]
-                                if sweep == 0:
-                                    top[y] = max(top[y], term)
-                                else:
-                                    d[h, y] += np.exp(term - top[y])
-            for y in range(S):
-                log_d[h, y] = top[y] + np.log(d[h, y]) if reach[h, y] else -np.inf
-                d[h, y] = np.exp(log_d[h, y])
+            carry_logs(h, rows, point)
         # the residual m = V - W - log d, less its mean under d
         mean = mass = 0.0
         for y in range(S):
@@ -574,6 +600,40 @@ def eliminate(table: Floats) -> None:
 
 
 @njit(cache=True)
+def add_chosen(
+    h: int, rows: NewtonRows, post: Floats, left: Floats, right: Floats, M: Floats
+) -> None:
+    """Add what the laws chosen at step h contribute to the M (S, S) of the next step.
+
+    A row without pegged slots contributes diag(post). One with pegged slots has diag(post) less
+    post p^T / mass on its free slots, plus post p^T over all; these products of two vectors are
+    subtracted together. left, right: (2 S A, S), written.
+    """
+    S, A, _ = post.shape
+    used = 0
+    for s in range(S):
+        if not rows.reach[h, s]:
+            continue
+        for a in range(A):
+            p, free = rows.law[h, s, a], rows.free[h, s, a]
+            mass = 0.0
+            for y in range(S):
+                if free[y]:
+                    mass += p[y]
+                    M[y, y] += post[s, a, y]
+            if mass <= 1.0 - 1e-12:
+                left[used, :] = -post[s, a]
+                right[used, :] = p
+                used += 1
+                if mass > 0.0:
+                    left[used, :] = np.where(free, post[s, a], 0.0)
+                    right[used, :] = np.where(free, p / mass, 0.0)
+                    used += 1
+    if used > 0:
+        M -= np.dot(left[:used].T, right[:used])
+
+
+@njit(cache=True)
 def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
 
@@ -583,7 +643,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     covariance to M. Writes x (H + 1, S). Returns the slope of the value along x. The kernel
     allocates arrays of about H * S^2 numbers.
     """
-    successors, law, _, free, reach, box = rows
+    successors, law, _, _, reach, box = rows
     _, _, _, pi, _, d, m = point
     H, S, A = pi.shape
     T, _, _, slots = successors.shape
@@ -634,37 +694,17 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
         table[:, :S] = 0.0
         if h == H - 1:
             break
-        # stage 4: M of the next step, sum over rows of posterior * p; a chosen law adds the
-        # covariance of its free slots, as products of two vectors each
-        used = 0
+        # stage 4: M of the next step, sum over rows of posterior * p
+        if box:
+            add_chosen(h, rows, post, left, right, table[:, :S])
+            continue
         for s in range(S):
-            if not reach[h, s]:
-                continue
             for a in range(A):
                 targets = successors[t, s, a]
-                if not box:
-                    for j in range(slots):
-                        if post[s, a, j] > 0.0:
-                            for k in range(slots):
-                                table[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
-                    continue
-                # a chosen law: diag(post) on its free slots, less the rank-one terms below
-                mass = 0.0
-                for y in range(S):
-                    if free[h, s, a, y]:
-                        mass += law[h, s, a, y]
-                        table[y, y] += post[s, a, y]
-                if mass <= 1.0 - 1e-12:
-                    # some slots are pegged: post p^T over all, and post p^T / mass over the free
-                    left[used, :] = -post[s, a]
-                    right[used, :] = law[h, s, a]
-                    used += 1
-                    if mass > 0.0:
-                        left[used, :] = np.where(free[h, s, a], post[s, a], 0.0)
-                        right[used, :] = np.where(free[h, s, a], law[h, s, a] / mass, 0.0)
-                        used += 1
-        if used > 0:
-            table[:, :S] -= np.dot(left[:used].T, right[:used])
+                for j in range(slots):
+                    if post[s, a, j] > 0.0:
+                        for k in range(slots):
+                            table[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
     # stage 5, backward: x(h) = offset(h) + carried(h) x(h + 1), and the slope -<d log d, m>
     slope = 0.0
     x[:] = 0.0

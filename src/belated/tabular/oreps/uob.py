@@ -295,8 +295,7 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         exploration = self._scale * (parameters.exploration or 0.0)
         self._exploration = max(exploration, LEAST_EXPLORATION)
         self._measure = self._batch = self._played = None
-        if not carry_over:
-            self._let_go_of_memories()
+        self._end_phase(carry_over)
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger and the solver, the epoch, and the rates."""

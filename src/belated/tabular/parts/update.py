@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -91,8 +91,6 @@ class Softmax:
         >>> agent.information
         'full'
     """
-
-    tunable: ClassVar[bool] = True
 
     learning_rate: float | None = None
     scale: float = 1.0

@@ -33,12 +33,11 @@ class ThompsonSampling(Learner[bool]):
 
     def __init__(self, problem: Problem, *, seed: int = 0) -> None:
         check_arms("ThompsonSampling", problem)
-        self._seed = checks.integer("seed", seed, 0, 2**63 - 1)
-        super().__init__(problem, seed=self._seed)
+        super().__init__(problem, seed=checks.integer("seed", seed, 0, 2**63 - 1))
         self._means = RunningMeans(problem, 1)
 
     def _next_policy(self) -> tuple[Floats, bool]:
-        rng = generator(self._seed, self.begun)
+        rng = generator(self.seed, self.begun)
         sums, plays = self._means.sums, self._means.visits
         return greedy(rng.beta(1.0 + sums, 1.0 + plays - sums)), True
 
