@@ -490,19 +490,19 @@ AGENT = (
 """Names that every agent has."""
 
 
-def check_is_agent(name: str, agent: object, parts: Iterable[str] = AGENT) -> None:
-    """Check that the argument has every attribute of the contract."""
+def check_is_agent(
+    name: str, agent: Any, parts: Iterable[str] = AGENT, *, fresh: bool = False
+) -> None:
+    """Check that the argument has every attribute of the contract.
+
+    fresh: whether it must not have begun an episode.
+    """
     missing = [part for part in parts if not hasattr(agent, part)]
     if missing:
         raise ValueError(
             f"{name} must be an agent, got {checks.show(agent)}, which has no {', '.join(missing)}"
         )
-
-
-def check_fresh(name: str, agent: Agent, parts: Iterable[str] = AGENT) -> None:
-    """Check that the argument is an agent that has not begun an episode."""
-    check_is_agent(name, agent, parts)
-    if agent.begun and not is_thawing():
+    if fresh and agent.begun and not is_thawing():
         raise ValueError(f"{name} must be fresh, got one that has begun {agent.begun} episodes")
 
 
@@ -548,7 +548,7 @@ def check_inside(
                 f"{name} must take feedback that is {held} episodes late, which {kind} makes all "
                 f"of it, got {inner}, which takes at most {longest}; put {inner} outside"
             )
-    (check_fresh if fresh else check_is_agent)(name, agent, parts)
+    check_is_agent(name, agent, parts, fresh=fresh)
 
 
 def nested(agent: object) -> list[object]:

@@ -48,7 +48,6 @@ EXPIRED = ("overdue", "forgotten", "defaulted")
 """What a deadline does to an episode."""
 MOST_UNREPORTED = 100_000
 """The number of expired episodes that the next report can name; older ones are only counted."""
-OVERDUE = "its deadline has passed, and the agent still uses it"
 NO_CLOCK = "lost"
 """What stands for a clock that a file cannot hold."""
 WHY_NO_TIME = {
@@ -373,7 +372,7 @@ class Inbox(WrapperBase):
                 batch.used.append(whole.dated(record.at))
             if number >= self._due_from:
                 return Outcome(kind, number, part, used=True)
-            kind, why = "late", OVERDUE
+            kind, why = "late", "its deadline has passed, and the agent still uses it"
         where = f"step {part}" if isinstance(part, int) else part
         return Outcome(kind, number, part, f"episode {number}, {where}: {why}", used)
 

@@ -73,9 +73,10 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        finite = threshold != math.inf
         self.threshold: float = (
-            math.floor(checks.real("threshold", threshold, 0.0)) if finite else math.inf
+            math.inf
+            if threshold == math.inf
+            else math.floor(checks.real("threshold", threshold, 0.0))
         )
         self.longest_delay = self.threshold
         self._kept_from = self._skipped = 0
@@ -185,9 +186,8 @@ class Pipeline(Holding):
     def observe(self, records: Iterable[Any], now: float | None = None) -> None:
         """Queue records until they are due."""
         checks.time(now)
-        kept_from = self.begun - 1 - self.max_delay
         records = [record.dated(now) for record in listed(records)]
-        in_time, late = split(records, self.agent, kept_from)
+        in_time, late = split(records, self.agent, self.begun - 1 - self.max_delay)
         paths, entries = self._ledger.take(in_time)
         if self.paths == "at once":
             self.agent.observe(paths, now)
@@ -378,8 +378,9 @@ def _locked(name: str, such: str = "an agent") -> Callable[..., Any]:
     def call(self: "Locked", *given: Any, **named: Any) -> Any:
         with self.lock:
             if not hasattr(self.agent, name):
-                inside = type(self.agent).__name__
-                raise TypeError(f"agent must be {such} for {name}, got one of {inside}")
+                raise TypeError(
+                    f"agent must be {such} for {name}, got one of {type(self.agent).__name__}"
+                )
             return getattr(self.agent, name)(*given, **named)
 
     return call

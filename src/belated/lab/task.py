@@ -32,7 +32,7 @@ from belated.config.agents import RunBrief
 from belated.config.part import Part, Registry, accepted, inside, make, table
 from belated.core import checks
 from belated.core.arrays import Ints
-from belated.core.contract import Agent, check_fresh
+from belated.core.contract import Agent, check_is_agent
 from belated.core.delays import NEVER, DelayModel, OutcomeDependentDelay, is_oblivious, of_episodes
 from belated.lab import scenes
 from belated.lab.spec import Experiment, Learner, Scene, Task
@@ -108,7 +108,7 @@ def agent_of(
     key = f"agents[{[item.name for item in experiment.agents].index(base)}]"
     described = _seeded(learner.agent, kinds.AGENTS, seeds, always=True)
     made: Agent = make(key, described, kinds.AGENTS, told)
-    check_fresh(key, made)
+    check_is_agent(key, made, fresh=True)
     if made.information != told.information:
         raise ValueError(
             f"{key} must be an agent for information = {told.information!r}, as the file says, "

@@ -20,7 +20,7 @@ from belated.config.agents import AGENTS, DECIDERS
 from belated.config.agents import RunBrief
 from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
-from belated.core.contract import Agent, Scale, check_fresh
+from belated.core.contract import Agent, Scale, check_is_agent
 from belated.linear.choice import Choice
 from belated.linear.features import Features
 from belated.sequences import Contest
@@ -287,7 +287,7 @@ class LearnerConfig:
             brief = RunBrief(problem, self.information, "late", None, None, unknown=UNKNOWN)
             told = brief if self.kinds is AGENTS else problem
             agent = make(key, self.agent, self.kinds, told)
-            check_fresh(key, agent)
+            check_is_agent(key, agent, fresh=True)
         if (agent.problem, agent.information) != (problem, self.information):
             raise ValueError(
                 f"{key} must be an agent for {problem} and information = {self.information!r}, "
