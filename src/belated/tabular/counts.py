@@ -358,17 +358,13 @@ class FrequencyModel(Model):
         return Rows(self.counts.successors, self.probabilities)
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
-        """Count the trajectories."""
+        """Count the trajectories; only their rows are computed anew."""
         for path in paths:
-            self.refresh(self.counts.add(path))
-
-    def refresh(self, rows: Ints) -> None:
-        """Compute some rows anew."""
-        slots = self.counts.width
-        if slots != self.probabilities.shape[3]:
-            self.probabilities = with_slots(self.probabilities, slots)
-        tally = self.counts.tally
-        counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
+            rows = self.counts.add(path)
+            if self.counts.width != self.probabilities.shape[3]:
+                self.probabilities = with_slots(self.probabilities, self.counts.width)
+            tally = self.counts.tally
+            counting.frequencies(tally, rows, self._scale, self.probabilities, self.deviation)
 
     def add_q(self, costs: Floats, policy: Floats, total: Floats) -> None:
         """Add Q = costs - bonus + p V."""

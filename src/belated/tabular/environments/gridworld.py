@@ -43,7 +43,6 @@ def gridworld(
     """
     rows, columns = _size(size)
     slip = checks.real("slip", slip, 0.0, 1.0)
-    absorbing_goal = checks.flag("absorbing_goal", absorbing_goal)
     blocked = np.zeros((rows, columns), dtype=bool)
     if not isinstance(walls, Iterable):
         raise ValueError(f"walls must be (row, column) pairs, got {checks.show(walls)}")
@@ -60,7 +59,7 @@ def gridworld(
         to_column = np.clip(column + right, 0, columns - 1)
         free = ~blocked[to_row, to_column] & ~blocked[row, column]
         landing[:, move] = np.where(free, to_row * columns + to_column, row * columns + column)
-    if absorbing_goal:
+    if checks.flag("absorbing_goal", absorbing_goal):
         landing[-1] = rows * columns - 1
 
     successors = np.broadcast_to(landing[None, :, None, :], (1, rows * columns, 4, 4))

@@ -492,16 +492,6 @@ def respond(
 
 
 @njit(cache=True)
-def sum_of_products(a: Floats, b: Floats, c: Floats) -> float:
-    """The sum of a b c, all (H, S), over the steps from the second on."""
-    found = 0.0
-    for h in range(1, a.shape[0]):
-        for s in range(a.shape[1]):
-            found += a[h, s] * b[h, s] * c[h, s]
-    return found
-
-
-@njit(cache=True)
 def direction_by_gradients(
     rows: NewtonRows, point: Point, forcing: float, limit: int, x: Floats
 ) -> tuple[float, bool]:
@@ -522,7 +512,7 @@ def direction_by_gradients(
     # start at y = 0, where the residual of the system is r = -m and the direction p = r; m(0) = 0
     r = -m
     p = r.copy()
-    size = sum_of_products(r, r, d)
+    size = (r * r * d).sum()
     goal = forcing * forcing * size
     done = False
     for _ in range(limit):
@@ -550,7 +540,7 @@ def direction_by_gradients(
                 p[h, s] = r[h, s] + size / before * p[h, s]
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, post, spread, x, u)
-    return -sum_of_products(d, u, m), done
+    return -(d * u * m).sum(), done
 
 
 @njit(cache=True, inline="always")
