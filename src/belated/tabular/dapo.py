@@ -186,9 +186,8 @@ class DAPO(Learner[PolicyAndSet]):
             )
             matching(problem, transitions)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
-        if exploration is None:
-            exploration = 2.0 * rate * problem.horizon
-        exploration = checks.real("exploration", exploration, LEAST_EXPLORATION)
+        gamma = 2.0 * rate * problem.horizon if exploration is None else exploration
+        exploration = checks.real("exploration", gamma, LEAST_EXPLORATION)
         self._episodes = checks.episodes(episodes)
         self._delta = checks.real("delta", delta, 0.0, 1.0, above=True)
         self._scale = checks.real("scale", scale, 0.0, above=True)

@@ -185,17 +185,16 @@ class DelayedFTRL(Learner[Occupancy]):
         checks.instance("transitions", transitions, Transitions, ": DelayedFTRL must know them")
         self._transitions = matching(problem, transitions)
         rate = checks.real("learning_rate", learning_rate, 0.0, above=True)
-        barrier = PRACTICE if barrier is None else barrier
-        barrier = checks.real("barrier", barrier, LEAST_BARRIER, MOST_BARRIER)
+        given = PRACTICE if barrier is None else barrier
+        self._barrier = checks.real("barrier", given, LEAST_BARRIER, MOST_BARRIER)
         self._scale = checks.real("scale", scale, 0.0, above=True)
-        impossible = checks.flag("impossible", impossible)
         super().__init__(
             problem,
             transitions=transitions,
             learning_rate=rate,
-            barrier=barrier,
+            barrier=self._barrier,
             scale=self._scale,
-            impossible=impossible,
+            impossible=checks.flag("impossible", impossible),
         )
         H, S, A = problem.shape
         self._start = problem.start_probabilities
@@ -209,7 +208,7 @@ class DelayedFTRL(Learner[Occupancy]):
         self._dual = np.zeros((H + 1, S))
         self._policy = problem.uniform_policy()
         self._stale = True
-        self._rate, self._barrier = rate, barrier
+        self._rate = rate
         self._solves = self._unconverged = 0
         self._measure: Floats | None = None  # of the policy, once it is needed
 

@@ -372,8 +372,9 @@ class UOBREPS(Learner[PolicyAndEpoch]):
         needed = {epoch for _, epoch in self._memories()}
         self._epochs = {k: epoch for k, epoch in self._epochs.items() if k in needed}
         counts, last = copy.deepcopy(self._counts), self._last_visits.copy()
-        scale = self._radius_scale
-        self._epochs[number] = Epoch(number, self._log_term(), scale, counts, last, self.problem)
+        self._epochs[number] = Epoch(
+            number, self._log_term(), self._radius_scale, counts, last, self.problem
+        )
 
     def _log_term(self) -> float:
         """L = ln(K X A / delta)."""
