@@ -226,25 +226,31 @@ class Experiment:
                 f"seeds must make at most {MOST_RUNS} runs, got {self.seeds}, which makes {runs}"
             )
         if self.against is not None:
-            paths = [path for path, _ in self.sweep]
-            checks.choice("against", self.against, (*AGAINST, *paths))
-            if self.against not in paths and len(cases) < 2:
-                raise ValueError(
-                    f"cases must be at least two to draw them against {self.against}, "
-                    f"got {len(self.cases)}"
-                )
+            self._check_axis(self.against)
         given: object = self.select
         if isinstance(given, Mapping):
             checks.fix(self, "select", structured("select", Select, "select", given))
-        if self.select is None:
-            return
-        checks.instance("select", self.select, Select, ", e.g. { seeds = 5 }")
-        if self.select.seeds >= self.seeds:
+        if self.select is not None:
+            self._check_selection(self.select)
+
+    def _check_axis(self, against: str) -> None:
+        """Check that there is something to draw regret against."""
+        paths = [path for path, _ in self.sweep]
+        checks.choice("against", against, (*AGAINST, *paths))
+        if against not in paths and len(self._cases) < 2:
+            raise ValueError(
+                f"cases must be at least two to draw them against {against}, got {len(self.cases)}"
+            )
+
+    def _check_selection(self, select: Select) -> None:
+        """Check that there are settings to select from, and seeds left to report on."""
+        checks.instance("select", select, Select, ", e.g. { seeds = 5 }")
+        if select.seeds >= self.seeds:
             raise ValueError(
                 f"select.seeds must be less than seeds = {self.seeds}, since the other seeds are "
-                f"those reported on, got {self.select.seeds}"
+                f"those reported on, got {select.seeds}"
             )
-        if not any(variant.at for variant in learners):
+        if not any(variant.at for variant in self._learners.values()):
             raise ValueError("select needs a sweep over a parameter of an agent, to select from")
 
     @property
