@@ -96,6 +96,6 @@ def test_the_benchmark_of_the_service_runs_as_a_whole(tmp_path):
     subprocess.run([sys.executable, PLACE / "service.py", *options], check=True, cwd=tmp_path)
     text = out.read_text()
     assert [line for line in text.splitlines() if line.startswith("#")] == [
-        "# The service", "## Speed", "## Memory"
+        "# The service", "## Speed", "## Decisions with features", "## Memory"
     ]  # fmt: skip
     assert "bytes per episode" in text

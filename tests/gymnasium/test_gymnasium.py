@@ -189,6 +189,25 @@ def test_the_loop_is_decided_by_its_seed_and_delays_do_not_depend_on_the_agent()
     assert not np.array_equal(one.delays, differs.delays)
 
 
+@pytest.mark.parametrize("steps", [False, True])
+def test_delays_that_depend_on_what_happened_are_those_of_their_rule(steps):
+    seen = []
+
+    def rule(played, rng):
+        seen.append(played)
+        return [1 + played.episode % 2, 0, 2] if steps else 1 + played.action
+
+    delays = bl.delays.per_step(rule) if steps else bl.delays.delay_of(rule)
+    agent = uniform_agent("FrozenLake-v1", 3)
+    run = bl.gymnasium.gym_loop("FrozenLake-v1", agent, delays, episodes=9, seed=4)
+    wanted = [2 if steps else 1 + played.action for played in seen]
+    assert [played.episode for played in seen] == list(range(9))
+    assert run.delays.tolist() == wanted
+    assert [float(played.outcome) for played in seen] == run.realised.tolist()
+    assert all(played.states.shape == (4,) for played in seen)
+    assert run.missing[-1] == sum(k + d > 8 for k, d in enumerate(wanted))
+
+
 def test_an_agent_learns_in_the_loop():
     """CliffWalking, unknown transitions, delay 5: the agent nears the best path of 13 steps."""
     problem = bl.environments.gym_problem("CliffWalking-v1", 40)

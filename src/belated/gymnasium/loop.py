@@ -18,7 +18,14 @@ import numpy as np
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
 from belated.core.contract import PATHS, Agent, Episode, Scale, check_is_agent
-from belated.core.delays import DelayModel, missing_feedback, of_episodes
+from belated.core.delays import (
+    DelayModel,
+    OutcomeDependentDelay,
+    PlayedEpisode,
+    is_oblivious,
+    missing_feedback,
+    of_episodes,
+)
 from belated.simulation import Progress, drawn_delays, drive
 from belated.tabular.environments.gymnasium import Rewards, make, sizes, table_rewards
 from belated.tabular.records import Costs, Trajectory
@@ -51,7 +58,7 @@ class GymRun:
 def gym_loop(
     env: str | gymnasium.Env[Any, Any],
     agent: Agent,
-    delays: DelayModel | Ints | None = None,
+    delays: DelayModel | OutcomeDependentDelay | Ints | None = None,
     episodes: int = 500,
     *,
     rewards: tuple[float, float] | Rewards | None = None,
@@ -65,7 +72,7 @@ def gym_loop(
         env: an environment with Discrete observations and actions, or its id.
         agent: a fresh agent for bandit feedback, made for `environments.gym_problem(env, horizon)`.
         delays: a model, or (K,) whole numbers, or (K, H), one for every step. By default there are
-            no delays.
+            no delays. A model that depends on what happened draws after every episode.
         episodes: K.
         rewards: the smallest and the largest reward of one step (the range is extended to contain
             0); by default those of the environment's transition table. A reward outside the range
@@ -95,27 +102,34 @@ def gym_loop(
             'agent must have information="bandit", because only the suffered costs are known, '
             f"got {agent.information!r}"
         )
-    env_seed, action_seed, delay_seed = np.random.SeedSequence(
-        checks.integer("seed", seed, 0)
-    ).spawn(3)
-    delay_rng = np.random.default_rng(delay_seed)
+    env_seed, *seeds = np.random.SeedSequence(checks.integer("seed", seed, 0)).spawn(3)
+    rng, delay_rng = map(np.random.default_rng, seeds)
     drawn = drawn_delays(delays, episodes, delay_rng, problem.horizon)
-    known, rng = of_episodes(drawn), np.random.default_rng(action_seed)
-    first_seed = int(env_seed.generate_state(1)[0])
     realised, returns, lengths = np.zeros((3, episodes))
 
     def source(episode: Episode) -> tuple[Trajectory, Costs]:
         k = episode.number
-        states, actions, got = play(made, episode.policy, rng, seed=first_seed if k == 0 else None)
+        states, actions, got = play(
+            made, episode.policy, rng, seed=None if k else env_seed.generate_state(1).item()
+        )
         # after the end of the game every step has reward 0
-        costs = to_cost.costs(np.append(got, np.zeros(problem.horizon - len(got))))
+        costs = to_cost.costs(np.pad(got, (0, problem.horizon - len(got))))
         realised[k], returns[k], lengths[k] = costs.sum(), sum(got), len(got)
+        if not is_oblivious(delays):
+            drawn[k] = delays.after(PlayedEpisode(k, actions, costs, states), delay_rng)  # type: ignore[union-attr]
         return Trajectory(k, states, actions), Costs(k, costs)
 
     with contextlib.closing(made) if isinstance(env, str) else contextlib.nullcontext():
         drive(agent, source, drawn, paths=paths, progress=progress)
-    steps, missing = lengths.astype(np.int64), missing_feedback(known)
-    return GymRun(realised, returns, steps, known, missing, dict(agent.diagnostics()))
+    known = of_episodes(drawn)
+    return GymRun(
+        realised,
+        returns,
+        lengths.astype(int),
+        known,
+        missing_feedback(known),
+        dict(agent.diagnostics()),
+    )
 
 
 def play(
