@@ -42,7 +42,7 @@ def table(database, tmp_path):
     query(
         made,
         "CREATE FUNCTION copied() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        "INSERT INTO belated.all_models VALUES (NEW.version, NEW.content); RETURN NEW; END $$",
+        "INSERT INTO belated.all_models VALUES (NEW.seq, NEW.content); RETURN NEW; END $$",
     )
     query(
         made,
@@ -298,8 +298,7 @@ def sessions(table):
 
 def in_turn(session, work):
     with session.db.transaction():
-        session.catch_up()
-        session.expire()
+        session.start()
         return work(session)
 
 
@@ -308,7 +307,7 @@ def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(clock, s
     holder, other = sessions
     assert isinstance(holder, Holder)
     assert isinstance(other, Decider)
-    in_turn(holder, lambda session: session.expire())
+    in_turn(holder, lambda session: None)
     holder.tend()
     ask = type("Asked", (), {"key": None, "observation": [0.0, 1.0], "among": None})
     (made,) = in_turn(other, lambda session: session.choose([ask]))
@@ -321,7 +320,7 @@ def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(clock, s
     told = in_turn(other, lambda s: s.feed([{"episode": late.episode, "reward": 3.0}]))
     clock.step(101.0)
     with holder.db.transaction():
-        holder.expire()  # closes both, though it has not looked since the second was made
+        holder.start()  # closes both, though it has not looked since the second was made
     holder.runner.learn_all()
     assert noted(holder.runner.agent) == {made.episode: 2.0, late.episode: 3.0}
     for number in (made.episode, late.episode):
@@ -354,7 +353,7 @@ def test_a_process_that_was_stopped_between_two_rows_frees_its_locks(table, monk
 
 def test_rows_wait_in_the_tables_while_the_queue_of_the_agent_is_full(sessions):
     holder, other = sessions
-    in_turn(holder, lambda session: session.expire())
+    in_turn(holder, lambda session: None)
     holder.tend()
     holder.limits = Limits(batch=1, waiting=3)
     ask = type("Asked", (), {"key": None, "observation": [0.0, 1.0], "among": None})

@@ -308,7 +308,7 @@ def test_no_database_is_one_line():
 
 def test_a_short_learner_is_that_of_all_rows(table, database):
     """Two snapshots cover the deleted rows; commits are on disk when they return."""
-    short = {**table, "limits": {"snapshot": 12, "log": 5}}
+    short = {**table, "limits": {"snapshot": 12, "log": 20}}
     records = []
     for first in (0, 20):
         with InProcess(short) as client:

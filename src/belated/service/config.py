@@ -128,8 +128,8 @@ class Limits:
         open: the largest number of open episodes of a learner.
         waiting: the largest number of calls that wait for an agent.
         snapshot: the number of rows between two snapshots.
-        log: the number of requests of a learner whose rows are kept, in addition to those not
-            covered by two snapshots and to open episodes; without it, all.
+        log: the number of rows of a learner that are kept, in addition to those not covered by two
+            snapshots and to those of open episodes; without it, all.
     """
 
     body: Count = 2_000_000

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from belated.core.contract import Decision
 from belated.linear.model import Model, choose
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, restore
-from belated.service.session import KEPT, Session
+from belated.service.session import Session
 from belated.service.tables import LOCK, Tables
-from belated.service.wire import SOON, Asked, Done, Refusal
+from belated.service.wire import SOON, Refusal
 
 BLOCK = 1000
 """The number of numbers that a decider leases at once."""
@@ -37,25 +36,32 @@ MOST = 2000
 PUBLISHED = 1.0
 """Seconds between two models, and between two looks at what the other processes do."""
 NO_MODEL = "no model has been published yet; the process that learns does it within seconds"
-TAKE_BEGUN = (
-    "WITH new AS MATERIALIZED (SELECT number FROM episodes WHERE learner = ? AND seq IS NULL "
-    f"ORDER BY began, number LIMIT {MOST} FOR UPDATE SKIP LOCKED) "
-    "UPDATE episodes e SET seq = ? FROM new WHERE e.learner = ? AND e.number = new.number "
-    "RETURNING 1"
+TEND = (
+    f"SELECT pg_try_advisory_lock({LOCK}), address, leased, (SELECT min(began) FROM episodes e "
+    "WHERE e.learner = l.learner AND e.seq IS NULL) "
+    "FROM learners l LEFT JOIN drivers USING (learner) WHERE learner = ?"
 )
-TAKE_OUTCOMES = (
-    "WITH new AS MATERIALIZED (SELECT o.number, o.fact, "
+"""Whether the lock of the learner was free, the address of who has it, the numbers that are used or
+leased, and since when rows wait."""
+TAKE = (
+    "WITH new AS MATERIALIZED (SELECT learner, number FROM episodes WHERE learner = ? "
+    f"AND seq IS NULL ORDER BY began, number LIMIT {MOST} FOR UPDATE SKIP LOCKED) "
+    "UPDATE episodes e SET seq = ? FROM new WHERE e.learner = new.learner "
+    "AND e.number = new.number RETURNING 1",
+    "WITH new AS MATERIALIZED (SELECT o.learner, o.number, o.fact, "
     "row_number() OVER (ORDER BY o.at, o.number, o.place, o.fact) AS place "
     "FROM outcomes o JOIN episodes e ON e.learner = o.learner AND e.number = o.number "
-    f"WHERE o.learner = ? AND o.seq IS NULL AND e.seq IS NOT NULL ORDER BY 3 LIMIT {MOST}) "
-    "UPDATE outcomes o SET seq = ?, place = new.place FROM new "
-    "WHERE o.learner = ? AND o.number = new.number AND o.fact = new.fact RETURNING 1"
+    f"WHERE o.learner = ? AND o.seq IS NULL AND e.seq IS NOT NULL ORDER BY place LIMIT {MOST}) "
+    "UPDATE outcomes o SET seq = ?, place = new.place FROM new WHERE o.learner = new.learner "
+    "AND o.number = new.number AND o.fact = new.fact RETURNING 1",
 )
 """How rows without a number get one; those of an episode after the episode itself."""
 LEASE = (
-    "WITH block AS (UPDATE learners l SET leased = ? + greatest(leased, (SELECT max(number) + 1 "
-    "FROM episodes e WHERE e.learner = l.learner)) WHERE learner = ? RETURNING learner, leased) "
-    "INSERT INTO leases SELECT learner, leased - ?, leased, pid, "
+    "WITH mine AS (SELECT CAST(? AS TEXT) AS learner, CAST(? AS BIGINT) AS size), "
+    "block AS (UPDATE learners l SET leased = size + greatest(leased, (SELECT max(number) + 1 "
+    "FROM episodes e WHERE e.learner = l.learner)) FROM mine WHERE l.learner = mine.learner "
+    "RETURNING l.learner, leased, size) "
+    "INSERT INTO leases SELECT learner, leased - size, leased, pid, "
     "extract(epoch FROM backend_start)::float8 FROM block, pg_stat_activity "
     "WHERE pid = pg_backend_pid() RETURNING first, past"
 )
@@ -85,7 +91,7 @@ def opened(db: Tables, config: LearnerConfig, limits: Limits) -> Session:
     if db.taken is None:
         kind = Holder if db.shared and can_share(config) else Session
         return kind(db, config, limits, restore(db, config))
-    agent: Any = PublishedAgent(as_made(db, config)[0])
+    agent: Any = PublishedAgent(as_made(db, config))
     return Decider(db, config, limits, AgentRunner(agent))
 
 
@@ -96,82 +102,50 @@ class Holder(Session):
         shared: whether a decider has a lease.
     """
 
-    _order, _lock = "began, number", " ORDER BY number FOR UPDATE"
+    _time, _published, shared = 0.0, (-1, -1), False
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        self._time, self._published = 0.0, (-1, -1)
-        self._look_for_leases()
-
-    def _look_for_leases(self) -> None:
-        leases = self.db.all("SELECT 1 FROM leases WHERE learner = ? LIMIT 1", self.name)
-        self.shared = bool(leases)
-
-    def catch_up(self, *, every: bool = False) -> int:
+    def catch_up(self, *, every: bool = False) -> None:
         """See `Session`: reserve the numbers that are leased, and take the rows of deciders."""
-        self.now = max(self.now, self.clock())
-        ((leased,),) = self.db.all(
-            "SELECT leased FROM learners WHERE learner = ? FOR SHARE", self.name
+        ((leased, self.shared),) = self.all(
+            "SELECT leased, EXISTS (SELECT 1 FROM leases b WHERE b.learner = l.learner) "
+            "FROM learners l WHERE learner = ? FOR SHARE"
         )  # so that nobody leases before the commit
         if leased > self.runner.agent.begun:
             self.call("reserve", end=leased)
-            self.shared = True
-        room = every or self.runner.waiting < self.limits.waiting
-        return self._take_rows() if self.shared and room else 0
-
-    def _take_rows(self) -> int:
-        """Give the rows of deciders a number, and repeat what they did."""
-        name, db = self.name, self.db
-        seq = self.runner.seq + 1
-        begun = len(db.all(TAKE_BEGUN, name, seq, name))
-        heard = len(db.all(TAKE_OUTCOMES, name, seq, name))
-        if begun or heard:
-            self.runner.repeat(db, name, seq)
-            self.next_request()
+        while self.shared and (every or self.runner.waiting < self.limits.waiting):
+            seq = self.runner.seq + 1
+            begun, heard = (len(self.all(statement, seq)) for statement in TAKE)
+            if not begun + heard:
+                break
+            self.runner.repeat(self.db, self.name, seq)
+            self.runner.seq += begun + heard
             self._open += begun
-            self._oldest = self._first_open()
             self.count("decided", begun)
             self.count("taken", heard)
-        return begun + heard
-
-    def change(self, what: str | None, action: int, given: dict[str, Any]) -> Done:
-        """See `Session`: no decision after the answer is made from an older model."""
-        made = super().change(what, action, given)
-        if made.changed:
-            self._publish()
-        return made
 
     def tend(self) -> bool:
         """See `Session`: publish a model once in a while, if there is something new."""
         due = time.monotonic() >= self._time + PUBLISHED
         if self.shared and due and self._published != (self.runner.seq, self.runner.version):
             with self.db.transaction():
-                self._publish()
+                self.publish()
         return False
 
-    def _publish(self) -> None:
-        content, name = self.call("model").to_bytes(), self.name
-        self.db.all(
-            "INSERT INTO models VALUES (?, ?, ?, ?)", name, self.runner.seq, self.now, content
-        )
-        self.db.all(
-            "DELETE FROM models WHERE learner = ? AND version NOT IN (SELECT version "
-            "FROM models WHERE learner = ? ORDER BY version DESC LIMIT ?)",
-            name, name, KEPT,
-        )  # fmt: skip
+    def publish(self) -> None:
+        """See `Session`."""
+        self._store("models", self.call("model").to_bytes())
         self._published = self.runner.seq, self.runner.version  # what it was made from
         self._time = time.monotonic()
 
     def snapshot(self) -> None:
         """See `Session`: before that, the numbers of ended deciders are released."""
-        with self.db.transaction():
-            self.catch_up_all()
         self.runner.learn_all()
         with self.db.transaction():
-            self.db.all(END, self.name)
-            for first, past in self.db.all(RELEASE, self.name):
+            self.catch_up()  # nobody leases from here on, and what is released has been learned
+            self.runner.learn_all()
+            self.all(END)
+            for first, past in self.all(RELEASE):
                 self.call("release", first=first, end=past)
-            self._look_for_leases()
         super().snapshot()
 
 
@@ -182,7 +156,7 @@ class PublishedAgent:
         model: the newest model; None if there is none.
         published: its version.
         numbers: those of the next decisions.
-        begun: every decision below this number was made, whether or not its row is left.
+        begun: every decision below this number was made, or is reserved.
     """
 
     holdout, begun, published = 0.0, 0, 0
@@ -212,75 +186,49 @@ class PublishedAgent:
         models = self.model.available(1, among)
         return self.model.foreseen(models, made.probabilities)  # type: ignore[no-any-return]
 
-    def observe(self, records: Iterable[Any]) -> None:
-        """Nothing: the process that learns reads the rows."""
-
 
 class Decider(Session):
     """A session that decides and writes, for a learner that another process has."""
 
     learns = False
-    _lock = Holder._lock
 
     def _prepare(self) -> None:
-        self.address = None if self.db.taken is None else self.db.taken.address
         self._time, self._open = 0.0, -math.inf  # the process that learns counts what is open
-        self._oldest = None
         self._lease(0)
 
     def _lease(self, count: int) -> None:
         """Take a block of numbers, and give up the one before."""
-        self.db.all(
-            "UPDATE leases SET process = 0 WHERE learner = ? AND process = pg_backend_pid()",
-            self.name,
-        )
-        self.db.all("SELECT 1 FROM learners WHERE learner = ? FOR UPDATE", self.name)
-        size = max(count, BLOCK)
-        (block,) = self.db.all(LEASE, size, self.name, size)
+        self.all("UPDATE leases SET process = 0 WHERE learner = ? AND process = pg_backend_pid()")
+        self.all("SELECT 1 FROM learners WHERE learner = ? FOR UPDATE")
+        (block,) = self.all(LEASE, max(count, BLOCK))
         self.runner.agent.numbers = range(*block)
 
-    def catch_up(self, *, every: bool = False) -> int:
+    def catch_up(self, *, every: bool = False) -> None:
         """See `Session`: read the newest model."""
-        for version, content in self.db.all(
-            "SELECT version, content FROM models WHERE learner = ? AND version > ? "
-            "ORDER BY version DESC LIMIT 1",
-            self.name, self.runner.agent.published,
-        ):  # fmt: skip
-            self.runner.agent.take(version, bytes(content))
-        return 0
+        for seq, content in self.all(
+            "SELECT seq, content FROM models WHERE learner = ? AND seq > ? "
+            "ORDER BY seq DESC LIMIT 1",
+            self.runner.agent.published,
+        ):
+            self.runner.agent.take(seq, bytes(content))
 
     def tend(self) -> bool:
         """See `Session`: whether nobody learns, so that this process can."""
         if time.monotonic() < self._time + PUBLISHED:
             return False
         self._time = time.monotonic()
-        db, name, agent = self.db, self.name, self.runner.agent
-        ((free, leased, shortened, waits),) = db.all(
-            f"SELECT pg_try_advisory_lock({LOCK}), leased, shortened, (SELECT min(began) "
-            "FROM episodes e WHERE e.learner = l.learner AND e.seq IS NULL) "
-            "FROM learners l WHERE learner = ?",
-            name, name,
-        )  # fmt: skip
-        found = db.all("SELECT address FROM drivers WHERE learner = ?", name)
-        self.address = found[0][0] if found else None
+        agent = self.runner.agent
+        ((free, self.address, agent.begun, waits),) = self.all(TEND, self.name)
         self.still = 0.0 if waits is None else self.clock() - waits
-        agent.begun = leased if shortened else 0
-        if leased - agent.numbers.stop > FAR:
-            with db.transaction():
+        if agent.begun - agent.numbers.stop > FAR:
+            with self.db.transaction():
                 self._lease(0)
         return bool(free)
 
-    def choose(self, asked: Sequence[Asked]) -> list[Done]:
+    def _free(self, count: int) -> range:
         """See `Session`."""
         if self.runner.agent.model is None:
             raise Refusal(NO_MODEL, status=503, address=self.address, headers=SOON)
-        return super().choose(asked)
-
-    def snapshot(self) -> None:
-        """Nothing: the process that learns stores the agent."""
-        self.runner.since = 0
-
-    def _free(self, count: int) -> range:
         if len(self.runner.agent.numbers) < count:
             self._lease(count)
         numbers: range = self.runner.agent.numbers[:count]

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from belated.core.contract import Agent
 from belated.service.config import LearnerConfig, Limits
-from belated.service.decider import MOST, can_share, opened
+from belated.service.decider import can_share, opened
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
 from belated.service.tables import StorageError, Tables
@@ -45,7 +45,8 @@ ASKED = 10_000
 STILL = 10.0
 """Seconds for which rows wait for the process that learns before readyz and the page say so."""
 SEE_LOG = "it cannot be used now; the server's log says why"
-"""The reason for clients; the real ones contain paths and addresses."""
+TAKEN = "another process drives it"
+"""The reasons for clients; the real ones contain paths and addresses."""
 logger = logging.getLogger("belated.service")
 Result = TypeVar("Result")
 
@@ -93,8 +94,8 @@ class Learner:
         self._jobs: deque[Job] = deque()
         self._woken = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=config.name)
-        self._stopping = self._opened = self._rehearsed = self._behind = self._quick = False
-        self._patience = 0.0
+        self._stopping = self._opened = self._rehearsed = self._quick = False
+        self._patience, self._alone = 0.0, 0
         self.why = self._told = "it is being opened; its first start compiles for about a minute"
 
     @property
@@ -159,9 +160,11 @@ class Learner:
         while not self._stopping:
             try:
                 with contextlib.closing(await self._aside(self._prepared)) as tables:
-                    self.session = await self._aside(opened, tables, self.config, self.limits)
-                    self._note_opened(self.session)
-                    await self._serve(self.session)
+                    session = await self._aside(opened, tables, self.config, self.limits)
+                    self.session, self._opened, self.why = session, True, ""
+                    self._told = SEE_LOG if session.learns else TAKEN
+                    logger.info("learner %s: open; it learns here: %s", self.name, session.learns)
+                    await self._serve(session)
             except Exception as error:
                 what = "cannot be opened" if self.session is None else "is closed"
                 self._note_failure(what, error)
@@ -190,41 +193,32 @@ class Learner:
             self._rehearsed = True
         return self._open(not self._opened, can_share(self.config))
 
-    def _note_opened(self, session: Session) -> None:
-        """Write to the log how the learner runs; clients hear the rest of it after it has ended."""
-        self.why, self._told = "", SEE_LOG
-        if not session.learns:
-            self._told = str(session.db.taken)
-            logger.info("learner %s: decides here; another process learns", self.name)
-            return
-        logger.info("learner %s: open at request %d", self.name, session.runner.seq)
-        self._opened, self.address = True, None
-
     def _note_failure(self, what: str, error: Exception) -> None:
         """Write to the log, once, why the learner does not run."""
-        taken = isinstance(error, StorageError) and error.taken
+        taken, self.address = getattr(error, "taken", False), getattr(error, "address", None)
         expected = isinstance(error, StorageError | ValueError)
         why = str(error) if expected else f"{type(error).__name__}: {error}"
         if why != self.why:
             level, word = (logging.INFO, "waits") if taken else (logging.ERROR, what)
             logger.log(level, "learner %s %s: %s", self.name, word, why, exc_info=not expected)
-        self.address = error.address if isinstance(error, StorageError) else None
-        self.why, self._told = why, "another process drives it" if taken else SEE_LOG
+        self.why, self._told = why, TAKEN if taken else SEE_LOG
 
     async def _serve(self, session: Session) -> None:
         """Handle requests, until the server stops or the learner must be opened again.
 
         Clients that have shared a commit ask again at about the same time. So after a commit of
-        several requests, the first one waits for the others, which then share one again.
+        several requests, the first one waits for the others, which then share one again. Those of
+        a group that another process has hindered come one by one.
         """
         runner = session.runner
         again = await self._aside(session.tend)
         while not again and (self._jobs or not self._stopping):
-            if not (self._jobs or runner.waiting or self._behind):
+            if not (self._jobs or runner.waiting):
                 await self._pause()
             if self._patience:
                 await asyncio.sleep(self._patience)
-            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), GROUP))]
+            size, self._alone = 1 if self._alone else GROUP, max(self._alone - 1, 0)
+            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), size))]
             if self._quick and not runner.waiting and runner.since < self.limits.snapshot:
                 _settle(self._handle(session, jobs))
                 if session.runner.waiting:
@@ -241,7 +235,9 @@ class Learner:
         if jobs or not session.runner.waiting:
             self._loop.call_soon_threadsafe(_settle, self._handle(session, jobs))
         self._learn(session, until_asked=not jobs)
-        self._keep(session)
+        runner, limit = session.runner, self.limits.snapshot
+        if runner.since >= limit * (2 if runner.waiting else 1):
+            session.snapshot()  # which is due when all is learned, or long ago
         return session.tend()
 
     def _handle(self, session: Session, jobs: list[Job]) -> Results:
@@ -253,46 +249,30 @@ class Learner:
         began = time.monotonic()
         try:
             with session.db.transaction():
-                self._behind = session.catch_up() >= MOST
-                session.expire()
+                session.start()
                 for work, future in jobs:
-                    session.next_request()
                     try:
                         done.append((future, work(session)))
                     except Refusal as error:
                         done.append((future, error))
         except Exception as error:
-            if getattr(error, "busy", False) and not session.learns:
-                return self._try_again(session, jobs)
-            self._jobs.extendleft(jobs)  # which are refused
-            raise
+            self._jobs.extendleft(reversed(jobs))
+            if session.learns or not getattr(error, "busy", False):
+                raise  # and they are refused
+            session.rolled_back()  # nothing was written; another process has locked something
+            self._jobs.rotate(-1 if len(jobs) == 1 else 0)
+            self._alone = max(self._alone, len(jobs) - 1)
+            return []
         took = time.monotonic() - began
         self._patience = min(SHARE * took, LONGEST) if len(jobs) > 1 else 0.0
         self._quick = took < SHORT and not session.db.shared
         return done
-
-    def _try_again(self, session: Session, jobs: list[Job]) -> Results:
-        """Handle requests one by one if another process has locked something; a single one later.
-
-        Nothing has been written, and a session that does not learn has nothing in memory.
-        """
-        session.rolled_back()
-        if len(jobs) == 1:
-            self._jobs.extend(jobs)
-            return []
-        return [result for job in jobs for result in self._handle(session, [job])]
 
     def _learn(self, session: Session, *, until_asked: bool = False) -> None:
         """Let the agent learn, until somebody asks or for a while."""
         runner, end = session.runner, time.monotonic() + LEARN
         while runner.waiting and not (self._jobs if until_asked else time.monotonic() > end):
             runner.learn()
-
-    def _keep(self, session: Session) -> None:
-        """Store a snapshot if one is due and the agent has learned everything, or long ago."""
-        runner, limit = session.runner, self.limits.snapshot
-        if runner.since >= limit * (2 if runner.waiting else 1):
-            session.snapshot()
 
 
 def _settle(done: Results) -> None:

@@ -198,7 +198,7 @@ def episodes(
         {
             "episode": number,
             "age": now - began,
-            "overdue": session.is_past(session.config.deadline, number, began, now),
+            "overdue": session.is_past(number, began, now),
             "decided": [step for _, _, step in some if step is not None],
         }
         for (number, began), some in itertools.groupby(rows, key=operator.itemgetter(0, 1))
@@ -250,8 +250,7 @@ The overview of an agent that has none is without rows; its verdict is None.
 
 
 def look(session: Session) -> Seen:
-    """Look at the agent, after deadlines have been applied; nothing else changes."""
-    session.expire()
+    """Look at the agent."""
     agent, problem, config = session.runner.agent, session.problem, session.config
     if hasattr(agent, "verdict"):
         window = config.limit if config.window is None and config.timed else config.window

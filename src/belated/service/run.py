@@ -76,7 +76,7 @@ def extract(path: Path, name: str, out: Path) -> None:
         with contextlib.closing(opener(config, learner)(True)) as db:
             session = opened(db, learner, config.limits)
             with db.transaction():
-                session.catch_up_all()
+                session.catch_up(every=True)
             session.runner.learn_all()
     except StorageError as error:
         raise ValueError(f"learner {name}: {error}") from None

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,7 +41,12 @@ UNION ALL SELECT max(seq), max(at) FROM outcomes WHERE learner = ?
 UNION ALL SELECT max(seq), max(at) FROM changes WHERE learner = ?
 UNION ALL SELECT max(seq), max(at) FROM snapshots WHERE learner = ?
 """
-"""The last request and the latest time of each table."""
+"""The last number and the latest time of each table."""
+AGENTS = """
+SELECT seq, version, content FROM snapshots WHERE learner = ? AND seq <= ?
+UNION ALL SELECT 0, 0, agent FROM learners WHERE learner = ? AND shortened = 0 ORDER BY 1 DESC
+"""
+"""The agents from which rows can be repeated: the snapshots, and that of the beginning."""
 logger = logging.getLogger("belated.service")
 CHUNK = 64
 """The largest number of records of one call, so that no call takes long."""
@@ -51,7 +57,7 @@ WHOLE = "outcome"
 DEFAULT = "default"
 """The status of an outcome that was learned in place of a report."""
 WINDOW = 5_000
-"""The number of requests whose rows are read at once."""
+"""The number of rows that are read at once, and more if a change has more."""
 OUTCOMES = "number, fact, value, text, body, at, happened, status"
 Rows = defaultdict[str, list[Any]]
 """The rows of one request by what they tell: begun, changes, closed, outcomes."""
@@ -85,9 +91,8 @@ class AgentRunner:
 
     Attributes:
         version: the number of calls that the agent has learned from.
-        seq: the last request that has changed something.
-        snapshot: the request after which the newest snapshot was made, 0 if there is none.
-        since: the number of rows after it.
+        seq: the number of the last row.
+        snapshot: that at which the newest snapshot was made, 0 if there is none.
         differing: the number of decisions that came out otherwise when rows were read again.
         dated: whether the agent gets the times at which records arrived.
         decide: begins an episode of one step and decides in it; the method of agents.
@@ -96,8 +101,8 @@ class AgentRunner:
     def __init__(self, agent: Agent, version: int = 0, seq: int = 0) -> None:
         self.agent: Any = agent
         self.version = version
-        self.seq = self.snapshot = seq
-        self.since = self.differing = 0
+        self.seq, self.differing = seq, 0
+        self.snapshot: float = seq
         self._calls: deque[partial[None]] = deque()
         self.decide: Callable[..., Decision] = getattr(agent, "decide", None) or partial(
             Deciding.decide, agent
@@ -109,6 +114,11 @@ class AgentRunner:
         """The number of waiting calls."""
         return len(self._calls)
 
+    @property
+    def since(self) -> float:
+        """The number of rows after the newest snapshot."""
+        return self.seq - self.snapshot
+
     # What the rows of a request mean for the agent, in the order in which they happened.
 
     def begin(self) -> tuple[int, Floats]:
@@ -118,11 +128,6 @@ class AgentRunner:
 
     def call(self, what: str, given: Mapping[str, Any]) -> Any:
         """Call a method of the agent now; `ValueError`, and no change, if that is impossible."""
-        if not hasattr(self.agent, what):
-            raise ValueError(
-                f"{type(self.agent).__name__} has no {what}; linear_sampler and agents of your own "
-                "with add_action, retire and change can add and retire actions"
-            )
         return getattr(self.agent, what)(**given)
 
     def _record(self, row: OutcomeRow) -> Any:
@@ -156,8 +161,7 @@ class AgentRunner:
         """Let the agent learn from the records of episodes that it still has."""
         kept = [record for record in records if self.agent.is_open(record.episode)]
         came = [record.at for record in kept if record.at is not None]
-        now = {"now": max(came)} if came else {}
-        self.agent.observe(kept, **now)
+        self.agent.observe(kept, now=max(came, default=None))
 
     def learn_all(self) -> None:
         """Pass on all calls."""
@@ -173,18 +177,21 @@ class AgentRunner:
     # The same from the rows of the tables.
 
     def repeat(self, db: Any, learner: str, last: int) -> None:
-        """Repeat what the requests after the newest one did, up to another one."""
-        for seq, rows in requests(db, learner, self.seq, last):
-            try:
-                self.take(rows)
-            except ValueError as error:
-                raise StorageError(f"request {seq} cannot be repeated: {error}") from None
+        """Repeat what was done after the newest row, up to another one."""
+        for low in range(self.seq, last, WINDOW):
+            found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
+            for kind, statement in STATEMENTS.items():
+                for seq, *row in db.all(statement, learner, low, min(low + WINDOW, last)):
+                    found[seq][kind].append(OutcomeRow(*row) if kind == "outcomes" else row)
+            for seq, rows in sorted(found.items()):
+                try:
+                    self.take(rows)
+                except ValueError as error:
+                    raise StorageError(f"row {seq} cannot be repeated: {error}") from None
         self.seq = last
 
     def take(self, rows: Rows) -> None:
         """Do what a request did to the agent, from its rows, which are now written or read."""
-        outcomes = rows["outcomes"]
-        self.since += len(rows["begun"]) + len(outcomes) + len(rows["changes"])
         for number, version, at, policy, model, *decision in rows["begun"]:
             if model is None:
                 self.learn_up_to(version)
@@ -197,16 +204,11 @@ class AgentRunner:
         for what, body, version in rows["changes"]:
             self.learn_up_to(version)
             self.call(what, json.loads(body))
-        defaults = {row.number: row for row in outcomes if row.status == DEFAULT}
-        for (number,) in rows["closed"]:
-            if number in defaults:
-                self._calls.append(partial(self._observe, [self._record(defaults[number])]))
-            self._calls.append(partial(self._forget, number))
-        used = [row for row in outcomes if row.status in ("taken", "used")]
-        made = [record for record in map(self._record, used) if record is not None]
-        records = [one for one in made if one.is_outcome or self.agent.uses_paths]
-        for i in range(0, len(records), CHUNK):
-            self._calls.append(partial(self._observe, records[i : i + CHUNK]))
+        used = [self._record(row) for row in rows["outcomes"] if row.status != "late"]
+        told = [r for r in used if r is not None and (r.is_outcome or self.agent.uses_paths)]
+        for i in range(0, len(told), CHUNK):
+            self._calls.append(partial(self._observe, told[i : i + CHUNK]))
+        self._calls += [partial(self._forget, number) for (number,) in rows["closed"]]
 
     def _begin_again(self, number: int, at: float, policy: str | None, decision: Any) -> None:
         if policy is not None:
@@ -234,35 +236,20 @@ STATEMENTS = {
     ),
     "closed": (
         "SELECT ended, number FROM episodes WHERE learner = ? AND ended > ? AND ended <= ? "
-        "AND why <> 'complete' ORDER BY ended, why = 'request', number"
+        "AND why <> 'complete' ORDER BY number"
     ),
     "changes": (
         "SELECT seq, what, body, version FROM changes WHERE learner = ? AND seq > ? AND seq <= ?"
     ),
 }
-"""The rows of requests; each begins with the number of its request."""
-
-
-def requests(db: Any, learner: str, after: int, last: int) -> Iterator[tuple[int, Rows]]:
-    """The requests after one and their rows, in order."""
-    for low in range(after, last, WINDOW):
-        found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
-        for kind, statement in STATEMENTS.items():
-            for seq, *row in db.all(statement, learner, low, min(low + WINDOW, last)):
-                found[seq][kind].append(OutcomeRow(*row) if kind == "outcomes" else row)
-        yield from sorted(found.items())
+"""What rows tell; each begins with its number."""
 
 
 def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> AgentRunner:
     """The learner after its last row. snapshots: whether to start from the newest one."""
-    learner = config.name
-    first, shortened = as_made(db, config)
-    runner = _newest(db, learner) if snapshots else None
-    if runner is None:
-        if shortened:
-            raise StorageError("old rows were deleted, so a start needs a whole snapshot")
-        runner = AgentRunner(first)
-    runner.repeat(db, learner, newest(db, learner)[0])
+    as_made(db, config)
+    runner = _newest(db, config.name, math.inf if snapshots else 0)
+    runner.repeat(db, config.name, newest(db, config.name)[0])
     if runner.differing:
         logger.warning(
             "%d decisions differ from those handed out: another machine or other versions?",
@@ -271,11 +258,11 @@ def restore(db: Tables, config: LearnerConfig, *, snapshots: bool = True) -> Age
     return runner
 
 
-def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int]:
-    """The agent with which a learner was made, and the last request whose rows were deleted.
+def as_made(db: Tables, config: LearnerConfig) -> Agent:
+    """The agent with which a learner was made; one that was not made is made now.
 
-    A learner that was not made is made now. Raises `StorageError` if it was made with other terms:
-    the rows are not valid for others. Terms that the row does not have may differ.
+    Raises `StorageError` if it was made with other terms: the rows are not valid for others. Terms
+    that the row does not have may differ.
     """
     fresh = config.fresh()
     now = config.terms(fresh)
@@ -283,14 +270,17 @@ def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int]:
         "INSERT INTO learners VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING",
         config.name, json.dumps(now), time.time(), saving.to_bytes(fresh), fresh.begun,
     )  # fmt: skip
-    ((terms, shortened, content),) = db.all(
-        "SELECT terms, shortened, agent FROM learners WHERE learner = ?", config.name
-    )
+    ((terms, content),) = db.all("SELECT terms, agent FROM learners WHERE learner = ?", config.name)
     first: Agent = saving.from_bytes(bytes(content), "a new learner")
     free: tuple[str, ...] = ()
     if _may_change(fresh):
         free = ("actions", *SETTINGS)
-        _check_actions(first.problem, fresh.problem.actions_listed)
+        listed = fresh.problem.actions_listed
+        try:
+            if listed != first.problem.actions_listed:
+                first.problem.with_actions(listed)
+        except ValueError as error:
+            raise StorageError(f"{error}; {WAY_OUT}") from None
     given = _by_place(now)
     for place, before in _by_place(json.loads(terms)).items():
         if before != given.get(place) and place.rpartition(".")[2] not in free:
@@ -299,7 +289,7 @@ def as_made(db: Tables, config: LearnerConfig) -> tuple[Agent, int]:
                 f"{place} was {checks.show(before)}, got {checks.show(given.get(place))}; "
                 f"{WAY_OUT}"
             )
-    return first, shortened
+    return first
 
 
 def newest(db: Tables, learner: str) -> tuple[int, float]:
@@ -320,15 +310,6 @@ def _may_change(agent: Agent) -> bool:
     return hasattr(agent, "change") and not agent.begun
 
 
-def _check_actions(problem: Any, listed: Any) -> None:
-    """Check that the actions of a problem may become these."""
-    try:
-        if listed != problem.actions_listed:
-            problem.with_actions(listed)
-    except ValueError as error:
-        raise StorageError(f"{error}; {WAY_OUT}") from None
-
-
 def wanted(agent: Any, given: Any) -> list[tuple[str, dict[str, Any]]]:
     """The calls that make the current learner the configured one.
 
@@ -342,21 +323,20 @@ def wanted(agent: Any, given: Any) -> list[tuple[str, dict[str, Any]]]:
     listed += before[len(listed) :]
     change = {n: getattr(given, n) for n in SETTINGS if getattr(given, n) != getattr(agent, n)}
     if listed != before and given.problem.names:
-        _check_actions(agent.problem, listed)
         change["names"] = listed
-    calls = [("add_action", {"name": name}) for name in listed[len(before) :]]
-    return [*calls, *([("change", change)] if change else [])]
+    calls: list[Any] = [("add_action", {"name": name}) for name in listed[len(before) :]]
+    if change:
+        calls.append(("change", change))
+    return calls
 
 
-def _newest(db: Tables, learner: str) -> AgentRunner | None:
-    """The newest snapshot that can be read."""
-    for seq, version, content in db.all(
-        "SELECT seq, version, content FROM snapshots WHERE learner = ? ORDER BY seq DESC", learner
-    ):
+def _newest(db: Tables, learner: str, last: float) -> AgentRunner:
+    """The newest agent up to a number that can be read."""
+    for seq, version, content in db.all(AGENTS, learner, last, learner):
         try:
             agent = saving.from_bytes(bytes(content), "a snapshot")
             check_is_agent("agent", agent)
             return AgentRunner(agent, version, seq)
         except ValueError as error:
             logger.warning("snapshot %d is left out: %s", seq, error)
-    return None
+    raise StorageError("old rows were deleted, so a start needs a whole snapshot")

@@ -1,15 +1,16 @@
 """One learner in normal operation: what each request reads and writes, within a transaction.
 
-A session belongs to one thread, so requests have one order, in which they are numbered (`seq`).
-Every method checks a request before it writes the first row. What is open, known or repeated is a
-question to the tables; the session itself keeps only counters. The requests of a transaction have
-one time. Deadlines are a function of these times: a transaction first closes the episodes whose
-deadline has passed.
+A session belongs to one thread, so what it writes has one order: `seq` is the number of rows up to
+there. Every method checks a request before it writes the first row. What is open, known or repeated
+is a question to the tables; the session itself keeps only counters. The requests of a transaction
+have one time. Deadlines are a function of these times: a transaction first closes the episodes
+whose deadline has passed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections import Counter, defaultdict, deque
@@ -49,6 +50,7 @@ X = re.compile(r"^x\b")
 """The library's name of an observation at the beginning of an error message."""
 MINUTES = 60
 """The number of minutes for which arrivals are counted."""
+Clock = Callable[[], float]
 Facts = dict[Any, Any]
 """What is known of an episode, by the keys of records."""
 KEPT = 2
@@ -60,6 +62,8 @@ INSERT = {
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
     "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
+    "snapshots": "VALUES (?, ?, ?, ?, ?)",
+    "models": "VALUES (?, ?, ?, ?, ?)",
     "policies": "VALUES (?, ?, ?) ON CONFLICT (learner, digest) DO NOTHING",
     "outcomes": f"(learner, {OUTCOMES}, seq, place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (learner, number, fact) DO UPDATE SET value = excluded.value, "
@@ -81,11 +85,7 @@ WHERE learner = ? AND number = ?
 """How an episode is closed, and its outcomes are added up."""
 
 
-def steady_clock(
-    after: float,
-    wall: Callable[[], float] = time.time,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Callable[[], float]:
+def steady_clock(after: float, wall: Clock = time.time, monotonic: Clock = time.monotonic) -> Clock:
     """The time in seconds. It never decreases, and ignores steps of the system's clock.
 
     Args:
@@ -117,7 +117,7 @@ class EpisodeState:
     facts: dict[str, OutcomeRow] = field(default_factory=dict)
     decided: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
-    def known(self, *, used: bool) -> Facts:
+    def known(self, *, used: bool = True) -> Facts:
         """The reported facts by the keys of records. used: only those that the agent gets."""
         return {
             row.key: row.value if row.text is None else row.text
@@ -136,8 +136,8 @@ class Session:
         runner: its agent, as the tables say.
 
     Attributes:
-        learns: whether the agent learns here, so that requests are numbered and episodes close.
-        now: the time of the current request.
+        learns: whether the agent learns here, so that rows are numbered and episodes close.
+        now: the time of the current transaction.
         address: of the process that learns, if it is another one that can be reached.
         still: the number of seconds for which rows have waited for the process that learns.
     """
@@ -145,36 +145,28 @@ class Session:
     learns = True
     address: str | None = None
     still = 0.0
-    _order, _lock = "number", ""
 
     def __init__(
         self, db: Tables, config: LearnerConfig, limits: Limits, runner: AgentRunner
     ) -> None:
         self.name, self.db, self.config, self.runner = config.name, db, config, runner
-        self.now = newest(db, self.name)[1]
-        self.clock = steady_clock(self.now)
+        self.clock = steady_clock(newest(db, self.name)[1])
+        self.now = self.clock()
         self.counts: Counter[str] = Counter()
         self.arrivals: deque[Counter[str]] = deque(maxlen=MINUTES)
-        self._seq: Any = None  # the number of the current request
-        self._rows: list[OutcomeRow] = []  # its outcomes, before they are written
+        self._rows: list[OutcomeRow] = []  # of a request, before they are written
         self._changed: dict[int, EpisodeState] = {}  # their episodes, and those that it closes
         self.limits = limits
-        self._timed, self._deadline, self._limit = config.timed, config.deadline, config.limit
         self._rng = np.random.default_rng()
         with db.transaction():
             self._prepare()
 
     def _prepare(self) -> None:
         """Count what is open, and make the agent the configured one."""
-        db, name = self.db, self.name
-        self._open: float = db.all(
-            "SELECT count(*) FROM episodes "
-            "WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL",
-            name,
-        )[0][0]
-        self._oldest = self._first_open()
+        ((self._open,),) = self.all(
+            "SELECT count(*) FROM episodes WHERE learner = ? AND closed IS NULL AND seq IS NOT NULL"
+        )
         for what, body in wanted(self.runner.agent, self.config.fresh()):
-            self.now = max(self.now, self.clock())
             self.call(what, **body)
 
     @property
@@ -184,17 +176,14 @@ class Session:
 
     # What other processes have done; see `decider`.
 
-    def catch_up(self, *, every: bool = False) -> int:
-        """Begin a transaction: take what others have written; returns how many rows that were.
+    def catch_up(self, *, every: bool = False) -> None:
+        """Take what other processes have written.
 
-        every: whether to take rows though the queue of the agent is full.
+        every: whether to take all of it though the queue of the agent is full.
         """
-        return 0
 
-    def catch_up_all(self) -> None:
-        """Take all that others have written, though the queue of the agent is full."""
-        while self.catch_up(every=True):
-            pass
+    def publish(self) -> None:
+        """Give other processes the model: no later decision is made from an older one."""
 
     def rolled_back(self) -> None:
         """Forget what was only in a transaction that has failed."""
@@ -203,39 +192,38 @@ class Session:
         """Do between two transactions what is due; returns whether to open the learner again."""
         return False
 
-    # Requests: their time, their number, and what they write.
+    # Requests: their time, and what they write.
 
-    def expire(self) -> None:
-        """Read the clock for all requests of a transaction, and close what is past its deadline."""
-        self.now = max(self.now, self.clock())
-        self.next_request()
+    def start(self) -> None:
+        """Begin a transaction: its time, the rows of others, and deadlines that have passed."""
+        self.now = self.clock()
+        self.catch_up()
         self._expire()
 
-    def next_request(self) -> None:
-        """Give the rows that follow the next number; it counts once there is such a row."""
-        self._seq = self.runner.seq + 1 if self.learns else None
-        self._rows, self._changed = [], {}
-
     def call(self, what: str, **given: Any) -> Any:
-        """Call a method of the agent, as a request of its own."""
-        self.next_request()
+        """Call a method of the agent, and note that."""
         version, made = self.runner.version, self.runner.call(what, given)
-        self._insert("changes", (self._seq, what, _dumped(given), version, self.now))
-        self.next_request()
+        self._insert("changes", (self._next(1), what, _dumped(given), version, self.now))
         return made
+
+    def _next(self, rows: int) -> int | None:
+        """The number of the next rows, if they are numbered here."""
+        self.runner.seq += rows if self.learns else 0
+        return self.runner.seq if self.learns else None
 
     def _insert(self, table: str, *rows: Sequence[Any]) -> int:
         """Write rows of a table, all values but the name of the learner; returns how many."""
-        self.runner.since += len(rows) if table in ("episodes", "changes") else 0
-        self.runner.seq = self._seq
         values = [(self.name, *row) for row in rows]
         return self.db.many(f"INSERT INTO {table} {INSERT[table]}", values)
+
+    def all(self, statement: str, *values: Any) -> list[Any]:
+        """The rows that a statement about this learner returns, which is its first value."""
+        return self.db.all(statement, self.name, *values)
 
     def _select(self, statement: str, values: Iterable[Any]) -> list[Any]:
         """The rows of a statement with a list of values, as many as a batch may have."""
         items = list(values)
-        marks = ", ".join("?" * len(items))
-        return self.db.all(statement.format(marks), self.name, *items) if items else []
+        return self.all(statement.format(", ".join("?" * len(items))), *items) if items else []
 
     def count(self, kind: str, more: int = 1) -> None:
         """Count what has happened, also by minute."""
@@ -247,101 +235,73 @@ class Session:
 
     # Deadlines.
 
-    def is_past(self, limit: float | None, number: int, began: float, now: float) -> bool:
-        """Whether an episode has waited longer than a limit."""
-        waited = now - began if self._timed else self.runner.agent.begun - 1 - number
-        return limit is not None and waited > limit
-
-    def _first_open(self) -> tuple[int, float] | None:
-        found = self.db.all(
-            "SELECT number, began FROM episodes WHERE learner = ? AND closed IS NULL "
-            f"ORDER BY {self._order} LIMIT 1",
-            self.name,
-        )
-        return found[0] if found else None
+    def is_past(self, number: int, began: float, now: float) -> bool:
+        """Whether the deadline of an episode has passed."""
+        deadline = self.config.deadline
+        waited = now - began if self.config.timed else self.runner.agent.begun - 1 - number
+        return deadline is not None and waited > deadline
 
     def _expire(self) -> None:
         """Close the episodes past deadline and grace."""
-        past = "? - began > ?" if self._timed else "? - number > ?"
-        while self.learns and self._oldest and self.is_past(self._limit, *self._oldest, self.now):
-            found = self.db.all(
-                "SELECT number FROM episodes WHERE learner = ? AND closed IS NULL "
-                f"AND {past} ORDER BY {self._order} LIMIT {SLICE}",
-                self.name, self.now if self._timed else self.runner.agent.begun - 1, self._limit,
-            )  # fmt: skip
+        limit, timed = self.config.limit, self.config.timed
+        if limit is None or not self.learns:
+            return
+        edge = (self.now if timed else self.runner.agent.begun - 1) - limit
+        what, order = ("began", "began, number") if timed else ("number", "number")
+        while found := self.all(
+            f"SELECT number FROM episodes WHERE learner = ? AND closed IS NULL AND {what} < ? "
+            f"ORDER BY {order} LIMIT {SLICE}",  # by an index of open episodes
+            edge,
+        ):
             states = self._states(number for (number,) in found)
-            self.catch_up_all()
+            self.catch_up(every=True)
             for state in states.values():
-                self._expire_one(state)
+                self._close(state, self._apply_default(state))
             self._write()
-            self._oldest = self._first_open()
 
-    def _expire_one(self, state: EpisodeState) -> None:
-        """Close an episode, and give the default to the steps that have not reported."""
-        config, known = self.config, state.known(used=True)
-        heard = not self.problem.awaited(known, config.information, uses_paths=False)
-        why = "expired" if heard else "forgotten"
-        if not heard and config.default is not None:
-            silent = self.problem.assemble(state.number, known, config.information, config.default)
-            if silent is not None:
-                self._note_whole(state, silent, self.now, DEFAULT)
-                why = "default"
-        if self.problem.one_outcome and self._needs_path(state) and "path" not in known:
-            why = "forgotten"
-        self._close(state, why)
+    def _apply_default(self, state: EpisodeState) -> str:
+        """Give the default to the steps that have not reported; returns why the episode ends."""
+        default, awaited = self.config.default, self._awaited(state)
+        late = default is not None and {*awaited} - {"path"}
+        if late and self._assemble(state, self.now, DEFAULT, default) and "path" not in awaited:
+            return "default"
+        return "forgotten" if awaited else "expired"
+
+    def _awaited(self, state: EpisodeState) -> list[Any]:
+        """What the agent needs of an episode; it has noted the path of one that it decided in."""
+        needs, known = self.runner.agent.uses_paths and state.policy is not None, state.known()
+        return list(self.problem.awaited(known, self.config.information, uses_paths=needs))
 
     def _close(self, state: EpisodeState, why: str) -> None:
         state.closed, state.why = self.now, why
         self._changed[state.number] = state
         self._open -= 1
 
-    def _note_new(
-        self,
-        state: EpisodeState,
-        facts: Facts,
-        happened: float,
-        status: str,
-        body: Any,
-    ) -> Facts:
-        """Note the facts that are not known; returns all.
-
-        body: the record that the agent gets with the last one.
-        """
-        before = state.known(used=status != "late")
-        new = [key for key in facts if key not in before]
-        for key in new:
-            told = body if key == new[-1] else None
-            self._note(state, key, facts[key], happened, status, told)
-        return before | facts
-
     def _note(
-        self, state: EpisodeState, key: Any, value: Any, happened: float, status: str, body: Any
+        self, state: EpisodeState, facts: Facts, happened: float, status: str, record: Any = None
     ) -> None:
-        """Note a fact of an episode; body: the record that the agent gets with it."""
-        fact = f"step {key}" if isinstance(key, int) else key
-        is_text = value is None or isinstance(value, str)
-        amount, text = (None, value) if is_text else (float(value) + 0.0, None)
-        told = None if body is None else _dumped(body.to_json())
-        row = OutcomeRow(state.number, fact, amount, text, told, self.now, happened, status)
-        state.facts[fact] = row
+        """Note facts that are not known. record: what the agent gets with the last of them."""
+        known = state.known(used=status != "late")
+        new = [key for key in facts if key not in known]
+        for key in new:
+            fact, value = f"step {key}" if isinstance(key, int) else key, facts[key]
+            is_text = value is None or isinstance(value, str)
+            amount, text = (None, value) if is_text else (float(value) + 0.0, None)
+            told = None if record is None or key != new[-1] else _dumped(record.to_json())
+            row = OutcomeRow(state.number, fact, amount, text, told, self.now, happened, status)
+            state.facts[fact] = row
+            self._rows.append(row)
         self._changed[state.number] = state
-        self._rows.append(row)
-
-    def _note_whole(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
-        """Note a whole outcome; its value is the sum, None of a whole cost function."""
-        bandit = self.config.information == "bandit"
-        total = sum(record.facts().values()) if bandit else None
-        self._note(state, WHOLE, total, happened, status, record)
 
     def _states(self, numbers: Iterable[int]) -> dict[int, EpisodeState]:
         """What the tables say of these episodes, with their rows locked.
 
-        Before one is closed, `catch_up_all` takes what others have written of it until then.
+        Before one is closed, `catch_up` takes what others have written of it until then.
         """
-        asked = sorted(set(numbers))
+        asked, lock = sorted(set(numbers)), "FOR UPDATE" if self.db.shared else ""
         rows = self._select(
             "SELECT number, 1, began, policy, closed FROM episodes "
-            f"WHERE learner = ? AND number IN ({{}}){self._lock}",
+            f"WHERE learner = ? AND number IN ({{}}) ORDER BY number {lock}",
             asked,
         )
         found = {number: EpisodeState(number) for number in asked}
@@ -366,8 +326,8 @@ class Session:
         """Begin an episode, or find that of a known key."""
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES)
-        for number, policy in self.db.all(
-            "SELECT number, policy FROM episodes WHERE learner = ? AND key = ?", self.name, key
+        for number, policy in self.all(
+            "SELECT number, policy FROM episodes WHERE learner = ? AND key = ?", key
         ):
             if policy is None:
                 raise Refusal(
@@ -380,16 +340,16 @@ class Session:
         version, (number, policy) = self.runner.version, self.runner.begin()
         mark = digest(policy)
         self._insert("policies", (mark, policy.tobytes()))
-        self._insert("episodes", (number, key, self._seq, version, self.now, mark, None))
-        self._begun(number, 1)
-        self.count("begun")
+        self._insert("episodes", (number, key, self._next(1), version, self.now, mark, None))
+        self._begun("begun", 1)
         return Done(number, created=True)
 
-    def _begun(self, first: int, more: int) -> None:
-        """Note that episodes have begun, which may close others."""
+    def _begun(self, kind: str, more: int) -> None:
+        """Note that episodes have begun, which closes others if deadlines count episodes."""
         self._open += more
-        self._oldest = self._oldest or (first, self.now)
-        self._expire()
+        self.count(kind, more)
+        if not self.config.timed:
+            self._expire()
 
     def _make_room(self, more: int) -> None:
         """Raise `Refusal` if too many episodes would be open."""
@@ -428,35 +388,36 @@ class Session:
             if one.key in found:
                 _check_same(one, *found[one.key][3:])
         new = [one for one in asked if one.key not in found]
-        chosen = self._choose_new(new) if new else []
-        if chosen is None:
+        made = self._choose_new(new) if new else []
+        if made is None:
             return self.choose(asked)
-        made = iter(chosen)
-        return [
-            self._decided(*found[one.key][:3], created=False) if one.key in found else next(made)
-            for one in asked
-        ]
+        names, rest = getattr(self.problem, "names", None), iter(made)
+        told = []
+        for one in asked:
+            number, action, chance, *_ = found[one.key] if one.key in found else next(rest)
+            name = msgspec.UNSET if names is None else names[action]
+            told.append(Done(number, 0, action, chance, name, one.key not in found))
+        return told
 
-    def _decided(self, number: int, action: int, probability: float, *, created: bool) -> Done:
-        names = getattr(self.problem, "names", None)
-        name = msgspec.UNSET if names is None else names[action]
-        return Done(number, 0, action, probability, name, created)
+    def _choose_new(self, asked: Sequence[Asked]) -> list[Any] | None:
+        """Decide: numbers, actions and probabilities.
 
-    def _choose_new(self, asked: Sequence[Asked]) -> list[Done] | None:
-        """Decide; None, and nothing has changed, if another process has used one of the keys."""
+        None, and nothing has changed, if another process has used one of the keys.
+        """
+        agent, numbers = self.runner.agent, self._free(len(asked))
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self._make_room(len(asked))
-        agent, numbers = self.runner.agent, self._free(len(asked))
         model, share = getattr(agent, "published", None), getattr(agent, "holdout", 0.0)
         policy = getattr(agent, "reference", None)
+        seq, version = self._next(len(asked)), self.runner.version
         rows = [
-            (number, one.key, self._seq, self.runner.version, self.now, None, model)
+            (number, one.key, seq, version, self.now, None, model)
             for number, one in zip(numbers, asked, strict=True)
         ]
         if self._insert("episodes", *rows) < len(rows):
-            self.db.all(
+            self.all(
                 "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
-                self.name, numbers[0], numbers[-1],
+                numbers[0], numbers[-1],
             )  # fmt: skip
             return None
         decisions = []
@@ -470,12 +431,8 @@ class Session:
                 (made.number, 0, x, among, int(made.action), chance, holdout, self.now, known)
             )
         self._insert("decisions", *decisions)
-        self._begun(numbers[0], len(asked))
-        self.count("decided", len(asked))
-        return [
-            self._decided(number, action, chance, created=True)
-            for number, _, _, _, action, chance, *_ in decisions
-        ]
+        self._begun("decided", len(asked))
+        return [(row[0], row[4], row[5]) for row in decisions]
 
     def _free(self, count: int) -> range:
         """The numbers of the next decisions."""
@@ -508,21 +465,7 @@ class Session:
             )
         if action is None:
             action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
-            self._insert(
-                "decisions",
-                (
-                    episode,
-                    step,
-                    _dumped(state),
-                    "null",
-                    action,
-                    float(row[action]),
-                    0.0,
-                    self.now,
-                    None,
-                ),
-            )
-            found.decided[step] = (state, action)
+            self._note_steps(found, {step: (state, action)}, float(row[action]))
             self._finish(found, self.now, "taken")
             self._write()
             self.count("decided")
@@ -546,17 +489,15 @@ class Session:
         found = self._begun_before(episode)
         if found.closed is not None or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
-        first = ((step or 0) * S + (state or 0)) * A
-        made = np.empty([n for n, place in ((H, step), (S, state), (A, None)) if place is None])
-        ((content,),) = self.db.all(
-            "SELECT substr(content, ?, ?) FROM policies WHERE learner = ? AND digest = ?",
-            made.itemsize * first + 1, made.nbytes, self.name, found.policy,
-        )  # fmt: skip
-        return found, np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
+        ((content,),) = self.all(
+            "SELECT content FROM policies WHERE learner = ? AND digest = ?", found.policy
+        )
+        made = np.frombuffer(content).reshape(H, S, A)
+        return found, made if step is None else made[step] if state is None else made[step, state]
 
     def _begun_before(self, episode: int) -> EpisodeState:
         state = self._states([episode])[episode]
-        self.catch_up_all()
+        self.catch_up(every=True)
         if not state.exists and episode >= self.runner.agent.begun:
             raise Refusal(f"episode {episode} has not begun", outcome="unknown")
         return state
@@ -565,7 +506,13 @@ class Session:
 
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
-        records = self._read(given)
+        named = [one.get("key") for one in given if isinstance(one, Mapping)]
+        keys = {key for key in named if isinstance(key, str) and "\0" not in key}
+        found = dict(
+            self._select("SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys)
+        )
+        terms = (self.problem, self.config.scale, self.config.information)
+        records = [read(one, found, self.now, *terms) for one in given]
         states = self._states(one.episode for one, _ in records if not isinstance(one, Outcome))
         outcomes = [
             one if isinstance(one, Outcome) else self._take(one, states[one.episode], happened)
@@ -580,46 +527,35 @@ class Session:
             self.call("observe", records=[], now=self.now)
         return outcomes
 
-    def _read(self, given: Sequence[Any]) -> list[tuple[Any, float]]:
-        """The records and when they happened, or the outcomes of those that cannot be read."""
-        named = (one["key"] for one in given if isinstance(one, Mapping) and "key" in one)
-        keys = {key for key in named if isinstance(key, str) and "\0" not in key}
-        found = dict(
-            self._select("SELECT key, number FROM episodes WHERE learner = ? AND key IN ({})", keys)
-        )
-        terms = (self.problem, self.config.scale, self.config.information)
-        return [read(one, found, self.now, *terms) for one in given]
-
     def _take(self, record: Any, state: EpisodeState, happened: float) -> Outcome:
         """The outcome of a record, whose facts are noted; those of earlier ones are known."""
         part = record.part
         kind, why, status = self._judged(record, state, happened)
-        used = status == "used" if kind == "late" else msgspec.UNSET
-        told = Outcome.of(kind, record.episode, part=part, used=used)
+        told = Outcome.of(kind, record.episode, part=part)
+        if kind == "late":
+            told.used = status == "used"
         if why:
             where = f"step {part}" if isinstance(part, int) else part
             told.why = f"episode {record.episode}, {where}: {why}"
         if status and state.exists:
             self._enter(state, record, happened, status)
             awaited = self._finish(state, happened, status)
-            told.awaited = awaited if awaited and kind == "taken" else msgspec.UNSET
+            if awaited and kind == "taken":
+                told.awaited = awaited
         return told
 
     def _judged(self, record: Any, state: EpisodeState, happened: float) -> tuple[str, str, str]:
         """What becomes of a record: the kind of its outcome, why, and the status of its rows."""
-        number = state.number
-        if not state.exists and number >= self.runner.agent.begun:
+        if not state.exists and state.number >= self.runner.agent.begun:
             return "unknown", "the episode must be one that was begun", ""
-        past = self.is_past(self._deadline, number, state.began, min(happened, self.now))
-        is_open = state.closed is None
-        waits = (
-            is_open and record.is_outcome and None not in (self.config.default, self.config.grace)
-        )
+        config, is_open, happened = self.config, state.closed is None, min(happened, self.now)
+        past = self.is_past(state.number, state.began, happened)
+        waits = is_open and record.is_outcome and None not in (config.default, config.grace)
         facts, known = record.facts(), state.known(used=waits and not past)
         if isinstance(record, Trajectory):
-            facts, known = _steps(record), known | _decisions(state.decided.items())
-            if self.problem.horizon == 1:
-                del facts["end"]  # of one step, the last state does not matter
+            facts, known = _named_steps(_steps(record)), known | _named_steps(state.decided)
+            if self.problem.horizon > 1:  # of one step, the last state does not matter
+                facts["end"] = int(record.states[-1])
         kind, why = compare(_named(facts), _named(known))
         if kind != "taken":
             return kind, why, ""
@@ -628,77 +564,83 @@ class Session:
         return ("late", OVERDUE, "used") if past else ("taken", "", "taken")
 
     def _enter(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
-        """Note the facts of a record, and the whole outcome that they complete."""
-        facts, pieces = record.facts(), self.problem.one_outcome
+        """Note the facts of a record."""
+        facts, bandit = record.facts(), self.config.information == "bandit"
         if isinstance(record, Trajectory):
-            self._write_path(state, record)
+            self._note_steps(state, _steps(record))
             facts = {"end": int(record.states[-1])}
-        body = None if pieces or isinstance(record, Reward) else record
-        known = self._note_new(state, facts, happened, status, body)
-        if pieces and record.is_outcome and status != "late":
-            if record.partial:
-                record = self.problem.assemble(state.number, known, self.config.information)
-            if record is not None:
-                self._note_whole(state, record, happened, status)
+        piece = self.problem.one_outcome and (bandit or not record.is_outcome)
+        whole = None if piece or isinstance(record, Reward) else record
+        self._note(state, facts, happened, status, whole)
 
     def _built(self, state: EpisodeState) -> Trajectory | None:
         """The path that decisions and the last state make, once it is complete."""
         H, S, _ = self.problem.shape
-        told = state.facts.get("end")
-        end = 0 if S == 1 else UNKNOWN if told is None else int(told.value or 0)
+        end = 0 if S == 1 else int(state.known().get("end", UNKNOWN))
         noted = state.policy is None or "path" in state.facts
         if len(state.decided) < H or noted or (end == UNKNOWN and H > 1):
             return None
         states, actions = zip(*(state.decided[h] for h in range(H)), strict=True)
         return Trajectory(state.number, np.array([*states, end]), np.array(actions))
 
-    def _needs_path(self, state: EpisodeState) -> bool:
-        """Whether the agent waits for a path: it has noted that of a decision in one request."""
-        return self.runner.agent.uses_paths and state.policy is not None
-
     def _finish(self, state: EpisodeState, happened: float, status: str) -> list[Any]:
-        """Note the path if it is complete, and close an episode to which nothing lacks.
+        """Note outcome and path if they are complete, and close an episode to which nothing lacks.
 
         Returns what it needs before the agent can learn from it.
         """
         if not self.problem.one_outcome:
             return []
+        if status != "late" and WHOLE not in state.facts:
+            self._assemble(state, happened, status)
         path = self._built(state)
         if path is not None and status != "late":
             end = {} if path.states[-1] == UNKNOWN else {"end": int(path.states[-1])}
-            self._note_new(state, end | path.facts(), happened, status, path)
-        known, needs = state.known(used=True), self._needs_path(state)
-        awaited = self.problem.awaited(known, self.config.information, uses_paths=needs)
+            self._note(state, end | path.facts(), happened, status, path)
+        awaited = self._awaited(state)
         if not awaited and state.closed is None:
             self._close(state, "complete")
-        return list(awaited)
+        return awaited
+
+    def _assemble(
+        self, state: EpisodeState, happened: float, status: str, default: float | None = None
+    ) -> bool:
+        """Note the outcome that facts and a default make; returns whether they do.
+
+        Its value is the sum, None of a whole cost function.
+        """
+        information = self.config.information
+        record = self.problem.assemble(state.number, state.known(), information, default)
+        if record is not None:
+            total = sum(record.facts().values()) if information == "bandit" else None
+            self._note(state, {WHOLE: total}, happened, status, record)
+        return record is not None
 
     def _write(self) -> None:
         """Write the noted outcomes and what became of their episodes, and tell the runner."""
         rows, states = self._rows, self._changed.values()
         if not states:
             return
-        self._insert("outcomes", *((*row, self._seq, i) for i, row in enumerate(rows)))
+        seq = self._next(max(len(rows), 1))
+        self._insert("outcomes", *((*row, seq, i) for i, row in enumerate(rows)))
         whole = f" AND o.fact = '{WHOLE}'" if self.problem.one_outcome else ""
-        told = [(s.closed, s.why and self._seq, s.why, self.name, s.number) for s in states]
+        told = [(s.closed, s.why and seq, s.why, self.name, s.number) for s in states]
         self.db.many(UPDATE.format(whole=whole), told)
         if self.learns:
             closed = [(one.number,) for one in states if one.why not in (None, "complete")]
             self.runner.take(defaultdict(list, outcomes=rows, closed=closed))
         self._rows, self._changed = [], {}
 
-    def _write_path(self, state: EpisodeState, path: Trajectory) -> None:
-        """Note the decisions of a reported path, so that later requests must agree."""
-        made = enumerate(zip(path.states.tolist(), path.actions.tolist(), strict=False))
-        new = {h: pair for h, pair in made if h not in state.decided}
-        state.decided |= new
-        self._insert(
-            "decisions",
-            *(
-                (state.number, h, _dumped(seen), "null", action, None, 0.0, self.now, None)
-                for h, (seen, action) in new.items()
-            ),
-        )
+    def _note_steps(
+        self, state: EpisodeState, steps: Mapping[int, Any], probability: float | None = None
+    ) -> None:
+        """Note what was decided, or reported without a probability, so that requests must agree."""
+        rows = [
+            (state.number, h, _dumped(seen), "null", action, probability, 0.0, self.now, None)
+            for h, (seen, action) in steps.items()
+            if h not in state.decided
+        ]
+        self._insert("decisions", *rows)
+        state.decided |= steps
 
     def forget(self, episode: int) -> Outcome:
         """Forget an episode."""
@@ -735,62 +677,62 @@ class Session:
     @property
     def _changeable(self) -> Any:
         """The problem, if its actions may change."""
-        if not hasattr(self.problem, "with_action"):
+        agent = self.runner.agent
+        if not (hasattr(agent, "retire") and hasattr(agent.problem, "with_action")):
             raise Refusal(
                 "the actions of this learner are fixed: its tables have one place per action from "
                 "the beginning on; linear_sampler, with a model per action, can add and retire "
                 "them",
                 "action",
             )
-        return self.problem
+        return agent.problem
 
     def change(self, what: str | None, action: int, given: dict[str, Any]) -> Done:
         """Change an action of the agent by a call, if one is needed."""
         try:
             if what is not None:
                 self.call(what, **given)
+                self.publish()
         except ValueError as error:
             raise Refusal(str(error), "action") from None
         return Done(action=action, name=self.problem.name(action), changed=what is not None)
 
     def snapshot_soon(self) -> None:
         """Let a snapshot be due, whatever the number of rows since the last one."""
-        self.runner.since = max(self.runner.since, self.limits.snapshot)
+        self.runner.snapshot = -math.inf
 
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""
         self.runner.learn_all()
-        content, name = saving.to_bytes(self.runner.agent), self.name
+        content = saving.to_bytes(self.runner.agent)
         with self.db.transaction():
-            seq = self.runner.seq = self.runner.seq + 1
-            self.db.all(
-                "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)",
-                name, seq, self.runner.version, self.now, content,
-            )  # fmt: skip
-            kept = self.db.all(
-                "SELECT seq FROM snapshots WHERE learner = ? ORDER BY seq DESC LIMIT ?", name, KEPT
+            kept = self._store("snapshots", content)
+            self.all(
+                "DELETE FROM policies WHERE learner = ? AND (learner, digest) NOT IN "
+                "(SELECT learner, policy FROM episodes WHERE closed IS NULL AND policy IS NOT NULL)"
             )
-            (oldest,) = kept[-1]
-            self.db.all("DELETE FROM snapshots WHERE learner = ? AND seq < ?", name, oldest)
-            self.db.all(
-                "DELETE FROM policies WHERE learner = ? AND digest NOT IN (SELECT policy "
-                "FROM episodes WHERE learner = ? AND closed IS NULL AND policy IS NOT NULL)",
-                name, name,
-            )  # fmt: skip
             if self.limits.log is not None and len(kept) == KEPT:
-                self._shorten(min(oldest, seq - self.limits.log))
-        self.runner.snapshot, self.runner.since = seq, 0
+                self._shorten(min(kept[-1], self.runner.seq - self.limits.log))
+        self.runner.snapshot = self.runner.seq
+
+    def _store(self, table: str, content: bytes) -> list[int]:
+        """Write a snapshot or a model, and delete old ones; returns the numbers of what is left."""
+        self._insert(table, (self._next(1), self.runner.version, self.now, content))
+        newest = f"SELECT seq FROM {table} WHERE learner = ? ORDER BY seq DESC LIMIT {KEPT}"
+        kept = [seq for (seq,) in self.all(newest)]
+        self.all(f"DELETE FROM {table} WHERE learner = ? AND seq < ?", kept[-1])
+        return kept
 
     def _shorten(self, before: int) -> None:
         """Delete the rows of episodes that were closed before a request, and old changes."""
         ended = "FROM episodes WHERE learner = ? AND ended <= ?"
-        for statement in (
-            f"DELETE FROM decisions WHERE learner = ? AND number IN (SELECT number {ended})",
-            f"DELETE FROM outcomes WHERE learner = ? AND number IN (SELECT number {ended})",
-            f"DELETE {ended}",
-            "DELETE FROM changes WHERE learner = ? AND seq <= ?",
+        for old in (
+            f"decisions WHERE (learner, number) IN (SELECT learner, number {ended})",
+            f"outcomes WHERE (learner, number) IN (SELECT learner, number {ended})",
+            "episodes WHERE learner = ? AND ended <= ?",
+            "changes WHERE learner = ? AND seq <= ?",
         ):
-            self.db.all(statement, *[self.name] * (statement.count("?") - 1), before)
+            self.all(f"DELETE FROM {old}", before)
         begun = self.runner.agent.begun
         self.db.all(
             "UPDATE learners SET shortened = ?, leased = CASE WHEN leased < ? THEN ? ELSE leased "
@@ -820,17 +762,16 @@ def _held(made: Decision, policy: Sequence[float] | None) -> float:
     return float(given[made.action] / given.sum())
 
 
-def _steps(path: Trajectory) -> Facts:
-    """The states and actions of a path as facts."""
-    steps = zip(path.states.tolist(), path.actions.tolist(), strict=False)
-    return _decisions(enumerate(steps)) | {"end": int(path.states[-1])}
+def _steps(path: Trajectory) -> dict[int, Any]:
+    """The states and actions of a path by step."""
+    return dict(enumerate(zip(path.states.tolist(), path.actions.tolist(), strict=False)))
 
 
-def _decisions(steps: Iterable[Any]) -> Facts:
+def _named_steps(steps: Mapping[int, Any]) -> Facts:
     """States and actions by step as facts."""
     return {
         f"the {word} of step {h}": value
-        for h, pair in steps
+        for h, pair in steps.items()
         for word, value in zip(("state", "action"), pair, strict=True)
     }
 

@@ -10,11 +10,11 @@
     models      what other processes decide from; the two newest are kept
     leases      blocks of numbers that other processes may give to decisions
 
-`seq` numbers the requests of a learner that changed something, and `place` the outcomes within
-one, so the rows say in which order everything happened. Rows of other processes have none until
-the process that learns takes them. `version` is the number of calls that the agent had learned from
-when it decided; `model` is the model from which another process decided, and `known` what that
-says of the probabilities before the features are seen.
+`seq` counts the rows of a learner; those that one change has written share the number of the last,
+and `place` orders its outcomes, so the rows say in which order everything happened. Rows of other
+processes have none until the process that learns takes them. `version` is the number of calls that
+the agent had learned from when it decided; `model` is the model from which another process decided,
+and `known` what that says of the probabilities before the features are seen.
 
 A commit is on disk when it returns: SQLite's write-ahead log has synchronous = FULL, with which
 SQLite also syncs the directory of a new file, and PostgreSQL has synchronous_commit = on. One
@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-LAYOUT = 5
+LAYOUT = 6
 """The layout of the tables: `PRAGMA user_version` of SQLite, the comment of a PostgreSQL schema."""
 OTHER_LAYOUT = (
     "{} has {}, that of another release; this release reads layout "
@@ -67,6 +67,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key);
 CREATE INDEX IF NOT EXISTS episodes_seq ON episodes (learner, seq);
 CREATE INDEX IF NOT EXISTS episodes_ended ON episodes (learner, ended) WHERE ended IS NOT NULL;
 CREATE INDEX IF NOT EXISTS episodes_open ON episodes (learner, number) WHERE closed IS NULL;
+CREATE INDEX IF NOT EXISTS episodes_began ON episodes (learner, began, number) WHERE closed IS NULL;
 CREATE TABLE IF NOT EXISTS decisions (
     learner TEXT NOT NULL, number BIGINT NOT NULL, step INTEGER NOT NULL,
     observation TEXT NOT NULL, allowed TEXT NOT NULL, action INTEGER NOT NULL,
@@ -97,13 +98,12 @@ CREATE TABLE IF NOT EXISTS snapshots (
 );
 """
 SHARED = """
-CREATE INDEX IF NOT EXISTS episodes_began ON episodes (learner, began) WHERE closed IS NULL;
 CREATE INDEX IF NOT EXISTS episodes_new ON episodes (learner, began) WHERE seq IS NULL;
 CREATE INDEX IF NOT EXISTS outcomes_new ON outcomes (learner, number, fact) WHERE seq IS NULL;
 CREATE TABLE IF NOT EXISTS models (
-    learner TEXT NOT NULL, version BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
-    content BYTEA NOT NULL,
-    PRIMARY KEY (learner, version)
+    learner TEXT NOT NULL, seq BIGINT NOT NULL, version BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, content BYTEA NOT NULL,
+    PRIMARY KEY (learner, seq)
 );
 CREATE TABLE IF NOT EXISTS leases (
     learner TEXT NOT NULL, first BIGINT NOT NULL, past BIGINT NOT NULL,
@@ -149,14 +149,13 @@ class Tables:
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:
         """Close what has been opened if something fails."""
-        self._open = contextlib.ExitStack()
         try:
-            yield
-        except BaseException as error:
-            self.close()
-            if isinstance(error, OSError | self._error):
-                raise self._failure(error) from None
-            raise
+            with contextlib.ExitStack() as opened:
+                self._open = opened
+                yield
+                self._open = opened.pop_all()
+        except (OSError, self._error) as error:
+            raise self._failure(error) from None
 
     def all(self, statement: str, *values: Any) -> list[Any]:
         """The rows that a statement returns; `?` stands for a value."""

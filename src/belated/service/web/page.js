@@ -192,7 +192,7 @@ function operation(parent, status) {
   const line = (name, path, way) => { el("dt", name, list); number(el("dd", undefined, list), status, path, way).dataset.from = "status"; };
   line("open episodes", "open");
   line("calls that wait for the agent", "waiting");
-  line("requests that changed something", "events");
+  line("rows written", "events");
   line("forgotten at the deadline", "counts.forgotten");
   line("set to the default at the deadline", "counts.defaulted");
   if (known(status.deadline)) line("deadline" + (status.deadline_unit === "seconds" ? "" : ", episodes"), "deadline", status.deadline_unit === "seconds" ? value => lasting(value / 86400) : short);
