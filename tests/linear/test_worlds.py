@@ -126,8 +126,11 @@ def test_a_world_may_know_its_own_delays():
     [
         (lambda: bl.environments.conversions(rate=0.0), "rate must be .* got 0"),
         (lambda: bl.environments.conversions(change="often"), "change must be one of"),
-        (lambda: Visits(None, np.ones((2, 2)), np.ones((2, 3))), "outcomes must have the shape"),
-        (lambda: Visits(np.ones((3, 1)), np.ones((2, 2)), np.ones((2, 2))), "features must begin"),
+        (lambda: Visits(None, np.ones((2, 2)), np.ones((2, 3))), "outcomes must have shape"),
+        (
+            lambda: Visits(np.ones((3, 1)), np.ones((2, 2)), np.ones((2, 2))),
+            "features must have",
+        ),
         (lambda: listed([[1, 2]]).visits(3, np.random.default_rng(0)), "must give 3 decisions"),
         (lambda: labelled("iris"), "name must be one of"),
         (

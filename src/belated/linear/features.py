@@ -61,7 +61,11 @@ class Features(Configured):
         for name in given:
             if name not in self.fields:
                 checks.choice("the name of a feature", name, self.fields)
-        there = {name: value for name, value in given.items() if not _is_missing(value)}
+        there = {
+            name: value
+            for name, value in given.items()
+            if not (value is None or (isinstance(value, float) and math.isnan(value)))
+        }
         numbers = (
             checks.real(name, there[name], -LARGEST, LARGEST) if name in there else math.nan
             for name in self.numbers
@@ -155,11 +159,6 @@ def standardised(raw: Floats, scaling: Floats) -> Floats:
     return scaled.clip(-LARGEST, LARGEST)
 
 
-def _is_missing(value: object) -> bool:
-    """Whether a value is None or not a number."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _read(name: str, given: object) -> tuple[str | tuple[str, ...], list[str]]:
     """The kind of a field, and the names of the components of its values."""
     if isinstance(given, list | tuple) and given:
@@ -168,7 +167,7 @@ def _read(name: str, given: object) -> tuple[str | tuple[str, ...], list[str]]:
         return values, [f"{name} = {value}" for value in (*values, "another")]
     if given == "number":
         return "number", [name]
-    label, _, width = given.partition(":") if isinstance(given, str) else ("", "", "")
+    label, _, width = str(given).partition(":")
     if label != "category" or not (given == label or (width.isascii() and width.isdigit())):
         raise ValueError(
             f"{name} must be 'number', 'category', 'category:WIDTH' or a list of values, "
@@ -176,6 +175,13 @@ def _read(name: str, given: object) -> tuple[str | tuple[str, ...], list[str]]:
         )
     groups = checks.integer(f"the width of {name}", int(width[:9] or HASHED), 1, 2**16)
     return str(given), [f"{name} in group {group}" for group in range(groups)]
+
+
+def bounded(name: str, given: Floats, largest: float) -> None:
+    """Check that no number is larger."""
+    wrong = given[~(np.abs(given) <= largest)]
+    if wrong.size:
+        raise ValueError(f"{name} must hold finite numbers of at most {largest:g}, got {wrong[0]}")
 
 
 def distinct(name: str, given: Sequence[object]) -> tuple[str, ...]:

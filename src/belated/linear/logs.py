@@ -52,8 +52,7 @@ class DecisionLog:
         self.actions: Ints = checks.whole_numbers("actions", _numbered(actions, names), 0)
         n = len(self.actions)
         self.estimated = probabilities is None
-        given = np.zeros((n, 0)) if x is None else x
-        self.x = _column("x", given, n, 2, largest=features.LARGEST)
+        self.x = np.zeros((n, 0)) if x is None else _column("x", x, n, 2, largest=features.LARGEST)
         self.probabilities = (
             propensities(self.actions, self.x)
             if probabilities is None
@@ -68,9 +67,12 @@ class DecisionLog:
         if falls.any():
             raise ValueError(f"decided must never fall, got {self.decided[falls][0]:g} too late")
         came: Bools = ~np.isnan(self.rewards)
-        at_once = np.where(came, self.decided, math.nan)
-        reported = at_once if reported is None else reported
-        self.came, self.reported = came, _column("reported", reported, n, missing=True)
+        self.came = came
+        self.reported = (
+            frozen(np.where(came, self.decided, math.nan))
+            if reported is None
+            else _column("reported", reported, n, missing=True)
+        )
         if (np.isnan(self.reported) == came).any():
             raise ValueError("reported must have a time exactly where there is a reward")
         if (self.reported[came] < self.decided[came]).any():
@@ -149,7 +151,5 @@ def _column(
     found = checks.numbers(name, _listed(value), shape)
     if found.ndim != axes or len(found) != n:
         raise ValueError(f"{name} must have shape {shape}, got shape {found.shape}")
-    wrong = found[~(np.abs(found) <= largest) & ~(missing & np.isnan(found))]
-    if wrong.size:
-        raise ValueError(f"{name} must hold finite numbers of at most {largest:g}, got {wrong[0]}")
+    features.bounded(name, found[~np.isnan(found)] if missing else found, largest)
     return frozen(found)

@@ -73,7 +73,7 @@ class Reward:
         return {name: value for name, value in told.items() if value is not None}
 
 
-def check(record: object) -> None:
+def check(record: object, information: object = None) -> None:
     """Check that a record is a reward."""
     if not isinstance(record, Reward):
         raise FeedbackError(f"records must be Reward, got {checks.show(record)}")

@@ -6,7 +6,7 @@ drawn from a seed before the first decision: two learners with the same seed get
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -37,25 +37,19 @@ class Visits:
     delays: Ints | None = None
 
     def __post_init__(self) -> None:
-        arrays: dict[str, Any] = {
-            name: checks.floats(name, getattr(self, name), "(K, A)", (2,))
-            for name in ("means", "outcomes")
-        }
+        means = checks.floats("means", self.means, "(K, A)", (2,))
+        whole = means.shape
+        checks.fix(self, "means", frozen(means))
+        checks.fix(self, "outcomes", frozen(checks.shaped("outcomes", self.outcomes, whole)))
         if self.delays is not None:
+            checks.shaped("delays", self.delays, whole)
             delays = as_delays("delays", np.ravel(self.delays))
-            arrays["delays"] = delays.reshape(np.shape(self.delays))
+            checks.fix(self, "delays", frozen(delays.reshape(whole)))
         if self.features is not None:
-            shapes = "(K, d) or (K, A, d)"
-            arrays["features"] = checks.floats("features", self.features, shapes, (2, 3))
-        whole = arrays["means"].shape
-        for name, value in arrays.items():
-            axes = value.ndim - 1 if name == "features" else 2
-            if value.shape[:axes] != whole[:axes] or value.ndim < 2:
-                how = "begin with" if name == "features" else "have"
-                raise ValueError(
-                    f"{name} must {how} the shape of means, {whole}, got {value.shape}"
-                )
-            checks.fix(self, name, frozen(value))
+            x = checks.floats("features", self.features, "(K, d) or (K, A, d)", (2, 3))
+            d = x.shape[-1]
+            x = checks.shaped("features", x, (whole[0], d), (*whole, d))
+            checks.fix(self, "features", frozen(x))
 
     def at(self, episode: int) -> Floats | None:
         """The features of a visitor: (d,), (A, d) or None."""
@@ -86,15 +80,12 @@ class DecisionWorld:
         """The visits of a run, checked."""
         made = self._draw(episodes, rng)
         checks.instance("draw(episodes, rng)", made, Visits)
-        width = 0 if made.features is None else made.features.shape[-1]
-        actions = made.means.shape[1]
-        for what, given, wanted in (
-            ("decisions", len(made.means), episodes),
-            ("actions", actions, self.problem.actions or actions),
-            ("features", width, self.problem.width),
-        ):
-            if given != wanted:
-                raise ValueError(f"draw must give {wanted} {what}, got {given}")
+        K, A = made.means.shape
+        found = K, A, 0 if made.features is None else made.features.shape[-1]
+        wanted = episodes, self.problem.actions or A, self.problem.width
+        if found != wanted:
+            terms = "%d decisions, %d actions and %d features"
+            raise ValueError(f"draw must give {terms % wanted}, got {terms % found}")
         return made
 
     def __repr__(self) -> str:
