@@ -142,7 +142,7 @@ def shares(
     who = who if counts is None else np.repeat(who, counts[who])
     delays, models = Delays(actions), log.actions.astype(np.int32)
     delays.add(models[who], (log.reported[who] - log.decided[who]) / unit, ages[who])
-    return delays.at(delays.shares(), models, ages)
+    return delays.at(models, ages)
 
 
 def _model(log: DecisionLog, r: Floats, share: Floats, actions: int) -> Floats:

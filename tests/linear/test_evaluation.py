@@ -67,7 +67,7 @@ def test_exposure_is_that_of_the_learner():
     log, _ = logged(3, n=300)
     came, ages, delays = np.flatnonzero(log.came), 299.0 - np.arange(300), Delays(3)
     delays.add(log.actions[came], log.reported[came] - came, ages[came])
-    want = delays.at(delays.shares(), log.actions, ages)
+    want = delays.at(log.actions, ages)
     np.testing.assert_allclose(evaluation.shares(log, 3), want, atol=1e-12)
 
 

@@ -11,9 +11,8 @@ from belated.core import checks, saving
 from belated.core.tree import freeze, thaw
 from belated.evaluation import DecisionLog
 from belated.linear import life
-from belated.linear.chance import uniform
 from belated.linear.features import noted, standardised, unscaled
-from belated.linear.model import Known
+from belated.linear.model import Known, uniform
 from belated.testing import check_agent
 from linear.playing import play, world
 

@@ -335,7 +335,7 @@ def test_what_is_forgotten_keeps_its_exposure():
             agent.observe([])
     ages = 299.0 - np.arange(250, 300)
     delays = summed(frozen)
-    want = delays.at(delays.shares(), np.zeros(50, int), ages)
+    want = delays.at(np.zeros(50, int), ages)
     np.testing.assert_allclose(weigh(frozen).exposed[250:300], want)
     assert weigh(kept).exposed[250:300].min() > 0.99
     mass = frozen.table()[0].exposed
@@ -507,7 +507,7 @@ def test_a_change_is_found_where_there_is_one_and_nowhere_else(case, changed):
             if rng.random() < rate:
                 due.setdefault(k + int(rng.geometric(0.05)), []).append(bl.Reward(k, 1.0))
             agent.observe(due.pop(k, []))
-            if agent._changed >= 0 and first is None:
+            if agent._changed > 0 and first is None:
                 first = k, agent._changed
         if not changed:
             assert first is None

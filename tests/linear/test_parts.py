@@ -10,8 +10,8 @@ from scipy import linalg, stats
 
 import belated as bl
 from belated.linear import fit, model
-from belated.linear.chance import uniform
 from belated.linear.exposure import EDGES, UNIT_EDGES, Delays
+from belated.linear.model import uniform
 
 seeds = st.integers(0, 2**32)
 
@@ -171,7 +171,7 @@ def test_sums_of_decisions_and_the_variance_of_an_outcome():
     """Rows before the start count in everything but the regression."""
     x, models, mass, total, y = sample(1, 2, 2, 30)
     hits, exposed = np.arange(30) % 3 == 0, np.linspace(0.1, 1.0, 30)
-    raw = 1.5 * y
+    raw = 1.5 * y * hits  # what has not reported is 0
     sums = fit.Sums(2, 3, 3, rare=False)
     sums.take(taken(x, models, mass, y, exposed, hits, raw), 10)
     gram, moment = summed(x[10:], models[10:], mass[10:], total[10:], 2)
@@ -491,7 +491,7 @@ def test_exposure_is_the_distribution_of_delays():
         delays = np.where(rng.random(T) < 0.7, rng.geometric(0.005, T) - 1.0, np.inf)
         ages, models = T - 1.0 - np.arange(T), np.zeros(T, int)
         fresh, at = counted(models, delays, ages, 1), np.arange(0.0, 800.0, 7.0)
-        found = fresh.at(fresh.shares(), np.zeros(len(at), int), at)
+        found = fresh.at(np.zeros(len(at), int), at)
         true = 1.0 - 0.995 ** (at + 1.0)
         errors.append(np.abs(found - true).max())
         naive.append(np.abs((delays[delays <= ages][None] <= at[:, None]).mean(1) - true).max())
@@ -512,15 +512,14 @@ def test_exposure_between_two_edges_follows_the_delays_seen_there():
     fresh = Delays(1)
     fresh.add(0 * k, np.where(k % 2, 200.0, 8.0 + k % 8 / 2.0), 599.0 - k)
     at = np.array([-1.0, 7.0, 8.0, 10.0, 11.0, 150.0, 199.0, 199.5, 200.0, 1e6])
-    found = fresh.at(fresh.shares(), np.zeros(len(at), int), at)
+    found = fresh.at(np.zeros(len(at), int), at)
     np.testing.assert_allclose(
         found, [0.0, 0.0, 0.125, 0.375, 0.5, 0.5, 0.5, 0.75, 1.0, 1.0], atol=2e-3
     )
     assert found[-1] == found[-2] == 1.0
     at_once = Delays(1)
     at_once.add(np.zeros(2, int), np.zeros(2), np.full(2, 5.0))
-    share = at_once.shares()
-    assert at_once.at(share, np.array([0, 0, -1]), np.array([-1.0, 0.0, 3.0])).tolist() == [0, 1, 0]
+    assert at_once.at(np.array([0, 0, -1]), np.array([-1.0, 0.0, 3.0])).tolist() == [0, 1, 0]
 
 
 # Choice
@@ -559,9 +558,8 @@ def test_scores_are_their_definition(seed, p, A, shared, rate):
     x, theta = rng.normal(size=(A if shared else 1, p - 1)), rng.normal(size=(A, p))
     C = np.linalg.inv(definite(rng, A, p) * np.exp(rng.uniform(0.0, 5.0, (A, 1, 1))))
     sigma, constant, nonzero = 0.7, 0.2, 2.5
-    means, widths = np.empty((2, A))
     known = model.Known(theta, C, constant, sigma, rate, nonzero, 9, 9)
-    model.scores(x, models, known, means, widths)
+    means, widths = model.scores(x, models, known)
     for a, i in enumerate(models):
         z = np.append(x[a if shared and A > 1 else 0], 1.0)
         q = z @ C[i] @ z
@@ -572,9 +570,7 @@ def test_scores_are_their_definition(seed, p, A, shared, rate):
 
 
 def shares(means, widths):
-    out = np.empty(len(means))
-    model.best_of(np.array(means, float), np.array(widths, float), out)
-    return out
+    return model.best_of(np.array(means, float), np.array(widths, float))
 
 
 @pytest.mark.parametrize("ratio", [1.0, 2.0, 30.0, 1000.0])

@@ -254,6 +254,7 @@ def test_another_action_begins_new_sequences():
     agent = bl.LinearSampler(bl.Choice(["a", "b"]), floor=1.0)
     mailer(agent, 6, (0.2, 0.5), looks=range(6))
     agent.add_action("c")
+    agent = saving.from_bytes(saving.to_bytes(agent), "")
     assert agent.verdict(3.0, (0.0, 1.0)).winner is None
     mailer_days = mailer_again(agent, 6, 40, (0.2, 0.5, 0.9))
     assert mailer_days[-1].winner == "c"

@@ -61,7 +61,7 @@ class Delays(Learned):
     last: Positive
 
     def __init__(self, models: int) -> None:
-        self.came, self.risk, self.early = (np.zeros((models, EDGES)) for _ in range(3))
+        self.came, self.risk, self.early = np.zeros((3, models, EDGES))
         self.first, self.last = np.full(EDGES, math.inf), np.zeros(EDGES)
 
     def add(self, models: Indices, delays: Floats, ages: Floats) -> None:
@@ -94,9 +94,9 @@ class Delays(Learned):
         """F at the edges, over all models, (E,)."""
         return frozen(self.shares().mean(axis=0))
 
-    def at(self, share: Floats, models: Indices, ages: Floats) -> Floats:
+    def at(self, models: Indices, ages: Floats) -> Floats:
         """F of decisions of these models at these ages, in units; 0 below 0, and for model -1."""
-        return expose(models, ages, share, self.first, self.last)
+        return expose(models, ages, self.shares(), self.first, self.last)
 
 
 @njit(cache=True)

@@ -165,27 +165,29 @@ class Sums(Delays):
     def __init__(self, models: int, d: int, p: int, *, rare: bool) -> None:
         super().__init__(models)
         self.rare, self.p = rare, p
-        self.gram, self.asked = np.zeros((models, d, d)), np.zeros((models, d, d))
+        self.gram, self.asked = np.zeros((2, models, d, d))
         self.moment, self.square = np.zeros((models, d)), np.zeros(1)
         self.features, self.raw, self.level = np.zeros((3, d)), np.zeros((models, 2)), np.zeros(2)
-        self.plays, self.hits, self.exposed = (np.zeros(models) for _ in range(3))
+        self.plays, self.hits, self.exposed = np.zeros((3, models))
 
     def take(self, log: Weighed, first: int) -> None:
         """Add decisions; first: the place of the first of them in the regression."""
-        fitted, count = log.rows(slice(first, None)), len(self.plays)
-        models, raw, outcome = log.models[log.hits], log.raw[log.hits], log.outcome[log.hits]
-        self.add(models, log.delays[log.hits], log.ages[log.hits])
+        fitted, hits, acted = log.rows(slice(first, None)), log.hits, log.models >= 0
+        models, outcome = log.models[acted], log.outcome[hits]
+        self.add(log.models[hits], log.delays[hits], log.ages[hits])
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
         squares = np.einsum("ku,ku->u", log.x, log.x)  # the features of those without a model are 0
         self.features[:, :-1] += (log.x != 0.0).sum(axis=0), squares, log.x.sum(axis=0)
-        acted = log.models >= 0
-        self.features[:, -1] += acted.sum()
-        self.plays += np.bincount(log.models[acted], minlength=count)
-        self.exposed += np.bincount(log.models[acted], log.exposed[acted], count)
-        self.hits += np.bincount(models, minlength=count)
-        self.raw[:, 0] += np.bincount(models, raw, count)
-        self.raw[:, 1] += np.bincount(models, raw**2, count)
+        self.features[:, -1] += len(models)
+        for sums, each in (
+            (self.plays, acted),
+            (self.hits, hits),
+            (self.exposed, log.exposed),
+            (self.raw[:, 0], log.raw),
+            (self.raw[:, 1], log.raw**2),
+        ):
+            sums[:] += np.bincount(models, each[acted], len(sums))
         self.level += outcome.sum(), (outcome**2).sum()
 
     def clear(self) -> None:
@@ -271,12 +273,13 @@ def weigh(
     if rows.silent:
         counts = Delays(len(past.came)).including(past)
         counts.add(models[hits], delays[hits], ages[hits])
-        exposed, counted = counts.at(counts.shares(), models, ages), models >= 0
+        exposed, counted = counts.at(models, ages), models >= 0
     if rows.silent and not shown:
         outcome, weight = weights(x, models, raw, hits, exposed, known)
     mass, total = weight * exposed, weight * outcome
-    parts = outcome, exposed, raw, hits, delays, ages
-    return Weighed(x, models, mass, total, counted - mass, *parts)
+    return Weighed(
+        x, models, mass, total, counted - mass, outcome, exposed, raw, hits, delays, ages
+    )
 
 
 def weights(

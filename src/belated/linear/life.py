@@ -79,10 +79,11 @@ def effects(known: Known, rows: Floats) -> tuple[Floats, Floats]:
 def weights(problem: Choice, sums: Sums, known: Known | None, most: int) -> list[Weight]:
     """The weights of the most significant features, at most this many."""
     labels = problem.labels()
-    if known is None or not labels:
+    if known is None:
         return []
-    found, errors = effects(known, changes(sums.average, problem.groups()))
-    theta, error = found[:, : len(labels)], Z * errors[:, : len(labels)]
+    rows = changes(sums.average, problem.groups())[: len(labels)]  # without the constant
+    theta, errors = effects(known, rows)
+    error = Z * errors
     order = np.argsort((error - np.abs(theta)).ravel(), kind="stable")[:most]
     values = np.stack([theta, theta - error, theta + error], axis=-1)
     return [

@@ -11,6 +11,10 @@ below 3 the draws are wide, so that an action with an unlucky start comes back; 
 narrow, and half a standard error of optimism remains. Of many features most of s_a is about what
 matters little, hence 1 / n. A floor and a holdout are then added, so that the stated probabilities
 are those with which the action is drawn.
+
+The number that draws it is a hash of (seed, number of the decision), with the mixing function of
+SplitMix64 (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators"). So the
+same calls give the same decisions, whatever else was drawn in between.
 """
 
 import math
@@ -24,7 +28,6 @@ from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
 from belated.core.contract import Decision, unchecked
 from belated.core.tree import Configured
-from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.features import unscaled
 from belated.linear.fit import Known, form
@@ -46,6 +49,10 @@ FINE = 128
 NORMAL = np.array(
     [0.5 * math.erfc((FAR - k / FINE) / 2**0.5) for k in range(int(2 * FAR * FINE) + 1)]
 )
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 class Model(Configured):
@@ -98,7 +105,7 @@ class Model(Configured):
     def available(self, rows: int, among: object) -> Ints:
         """The models of the available actions."""
         if among is not None or self.retired:
-            return np.array(self.problem.allowed(among, self.retired), dtype=np.int64)
+            return np.array(self.problem.allowed(among, self.retired))
         return np.zeros(rows, dtype=np.int64) if self.problem.shared else np.arange(self._models)
 
     def check_observation(self, x: object, among: object = None) -> object:
@@ -109,9 +116,7 @@ class Model(Configured):
         """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
         if self.known is None:
             return self._mixed(np.full(len(models), 1.0 / len(models)), models)
-        shares = np.empty(len(models))
-        best(rows, models, self.known, self.floor, shares)
-        return self._mixed(shares, models)
+        return self._mixed(best(rows, models, self.known, self.floor), models)
 
     def _mixed(self, shares: Floats, models: Ints) -> Floats:
         """The shares (n,) of the available actions, with the holdout."""
@@ -186,11 +191,7 @@ def _reference(given: object, problem: Choice) -> list[float]:
     """The policy of the holdout, checked."""
     if problem.actions is None:
         raise ValueError("reference must be None where the actions vary: the holdout is uniform")
-    policy = checks.floats("reference", given, "(A,)", (1,))
-    if policy.shape != (problem.actions,):
-        raise ValueError(
-            f"reference must have {problem.actions} probabilities, got shape {policy.shape}"
-        )
+    policy = checks.shaped("reference", given, (problem.actions,))
     return [*checks.distributions("reference", policy).tolist()]
 
 
@@ -211,6 +212,22 @@ def choose(
 
 
 @njit(cache=True)
+def mixed(bits: np.uint64) -> np.uint64:
+    """The finaliser of SplitMix64."""
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
+    return bits ^ (bits >> np.uint64(31))
+
+
+@njit(cache=True)
+def uniform(seed: int, number: int) -> float:
+    """The number in (0, 1) that draws the action of a decision."""
+    key = mixed(_STEP ^ np.uint64(seed))
+    key = mixed((key + _STEP) ^ np.uint64(number))
+    return (float(mixed(key + _STEP) >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+@njit(cache=True)
 def place_of(shares: Floats, draw: float) -> int:
     """The place at which the cumulated shares exceed a number in (0, 1)."""
     edges = np.cumsum(shares)
@@ -219,19 +236,17 @@ def place_of(shares: Floats, draw: float) -> int:
 
 
 @njit(cache=True)
-def best(rows: Floats, models: Ints, known: Known, floor: float, out: Floats) -> None:
-    """Write the probability of each available action, with the floor, to out (n,)."""
-    means, widths = np.empty(len(models)), np.empty(len(models))
-    scores(rows, models, known, means, widths)
-    best_of(means, widths, out)
-    out[:] = (1.0 - floor) * out + floor / len(out)
+def best(rows: Floats, models: Ints, known: Known, floor: float) -> Floats:
+    """The probability of each available action, (n,), with the floor."""
+    means, widths = scores(rows, models, known)
+    return (1.0 - floor) * best_of(means, widths) + floor / len(models)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def scores(rows: Floats, models: Ints, known: Known, means: Floats, widths: Floats) -> None:
-    """Write the mean and the width of the score of every available action to two arrays (n,)."""
+def scores(rows: Floats, models: Ints, known: Known) -> tuple[Floats, Floats]:
+    """The mean and the width of the score of every available action, (n,) each."""
     theta, nonzero, reports = known.theta, known.nonzero, known.nonzero * known.rate
-    z = np.ones(theta.shape[1])
+    z, means, widths = np.ones(theta.shape[1]), np.empty(len(models)), np.empty(len(models))
     for a in range(len(models)):
         i = models[a]
         if a == 0 or len(rows) > 1:
@@ -244,6 +259,7 @@ def scores(rows: Floats, models: Ints, known: Known, means: Floats, widths: Floa
         means[a] = mean + OPTIMISM * error
         wide = min(1.0, FEW * q / reports) if reports > 0.0 else 1.0
         widths[a] = error * math.sqrt(wide / nonzero)
+    return means, widths
 
 
 @njit(cache=True)
@@ -260,8 +276,8 @@ def normal(z: float) -> float:
 
 
 @njit(cache=True)
-def best_of(means: Floats, widths: Floats, out: Floats) -> None:
-    """Write the probability that each of n independent normal scores is the best to out (n,).
+def best_of(means: Floats, widths: Floats) -> Floats:
+    """The probability that each of n independent normal scores is the best, (n,).
 
     The sum over cells of P(the score of a lies in the cell) times the mean probability that all
     others lie below it; every action divides the line by its own points.
@@ -285,5 +301,6 @@ def best_of(means: Floats, widths: Floats, out: Floats) -> None:
             found[c] += (now[c] - below[c]) * before * others[c + 1]
             before *= 0.5 * (now[c] + below[c])
             below[c] = now[c]
-    out[:] = 0.0
-    out[rivals] = found / np.sum(found)
+    shares: Floats = np.zeros(len(means))
+    shares[rivals] = found / np.sum(found)
+    return shares

@@ -22,7 +22,7 @@ LARGEST_TOTAL = 1e40
 """The largest sum of the events of a decision."""
 CALLS = 100
 """The number of first calls whose times determine the unit of ages."""
-COLUMNS = (*("x", "model", "time", "outcome", "delay", "until", "probability", "known", "said"),)
+COLUMNS = "x", "model", "time", "outcome", "delay", "until", "probability", "known", "said"
 Time = Annotated[float, Entries(low=-LATEST, high=LATEST)]
 Value = Annotated[float, Entries(low=-LARGEST_REWARD, high=LARGEST_REWARD)]
 """That of a reward."""
@@ -112,8 +112,7 @@ class Rows(Learned):
 
     def open_episodes(self) -> list[int]:
         """The decisions of which outcomes can still be taken, oldest first."""
-        still = np.flatnonzero(self.until[: self.count] == math.inf)
-        return [self.base + k for k in still.tolist()]
+        return [*(self.base + np.flatnonzero(self.until[: self.count] == math.inf)).tolist()]
 
     def is_open(self, number: int) -> bool:
         """Whether an outcome of this decision can still be taken."""
@@ -143,14 +142,13 @@ class Rows(Learned):
         for number in numbers.tolist():
             self.events.pop(number, None)
         still = self.until[: self.count] == math.inf
-        gone = int(still.argmax()) if still.any() else self.count
-        return gone if gone >= 64 and gone >= self.count // 2 else 0
+        gone = int(np.append(still, True).argmax())
+        return gone if gone >= max(64, self.count // 2) else 0
 
     def drop(self, gone: int) -> None:
         """Drop the oldest rows."""
         for name in COLUMNS:
-            column = getattr(self, name)
-            setattr(self, name, np.concatenate([column[gone:], np.zeros_like(column[:gone])]))
+            setattr(self, name, getattr(self, name)[gone:].copy())
         self.base, self.count = self.base + gone, self.count - gone
 
     # Outcomes
@@ -229,10 +227,8 @@ class Rows(Learned):
         """Note a call of `observe`; returns the number of decisions since the last one."""
         self.tick(now)
         new = self.made - self.seen
-        if self.clocked:
+        if self.clocked or new:  # otherwise the newest decisions were there at the last call
             self.heard = self.clock
-        elif new:
-            self.heard = float(self.seen)  # the time of the newest decisions
         self.seen += new
         return new
 

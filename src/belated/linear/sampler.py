@@ -22,17 +22,24 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints, frozen
-from belated.core.contract import Deciding, Decision, Episode, FeedbackError, Information, Notes
+from belated.core.contract import (
+    Deciding,
+    Decision,
+    Episode,
+    FeedbackError,
+    Information,
+    Notes,
+    check_is_agent,
+)
 from belated.core.episodes import newest
 from belated.core.tree import Count, Entries
 from belated.linear import fit, life
-from belated.linear.chance import uniform
 from belated.linear.choice import Choice
 from belated.linear.exposure import UNIT_EDGES
 from belated.linear.features import noted
 from belated.linear.life import Overview
 from belated.linear.logs import DecisionLog
-from belated.linear.model import Model
+from belated.linear.model import Model, uniform
 from belated.linear.reward import LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
 from belated.sequences import Contest
@@ -78,14 +85,13 @@ class LinearSampler(Model, Deciding):
 
     information: Information = "bandit"
     uses_paths = False
-    holds_feedback = 0
     reads_delays = True
 
     _ledger: Rows
     _acting: dict[int, Notes]  # of episodes that have not acted
     _past: fit.Sums  # of the decisions that have left the log
     _prior: fit.Belief | None  # after a change
-    _changed: Annotated[int, Entries(low=-1, high=checks.MOST)]  # the first decision after it
+    _changed: Count  # the first decision after it; 0 before
     _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
     _tested: Count  # decisions at the last test
     _fitted: Count  # the first decision after the last fit
@@ -96,9 +102,8 @@ class LinearSampler(Model, Deciding):
     _policies: dict[tuple[float, ...], Count]  # with their places
     # Window, level and range of the last verdict; its sequences are about these.
     _asked: tuple[float, float, tuple[float, float] | None] | None
-    _outside: bool  # whether an outcome was outside of the range
     _followed: tuple[float, int]  # time and number of the last decision that they have seen
-    _sequences: Annotated[Floats, Entries("_")]  # their state
+    _sequences: Annotated[Floats, Entries("_")]  # their state; empty if an outcome ended them
 
     def __init__(
         self,
@@ -125,12 +130,12 @@ class LinearSampler(Model, Deciding):
         checks.room(4 * self._models * d * d, actions=problem.actions, features=problem.width)
         self._ledger, self._acting = Rows(problem.width, silence), {}
         self._past = fit.Sums(self._models, d, d - problem.shared, rare=silence is not None)
-        self._prior, self._changed, self._evidence, self._tested = None, -1, 0.0, 0
+        self._prior, self._changed, self._evidence, self._tested = None, 0, 0.0, 0
         self._batch = False
         self._fitted, self._views = 0, np.zeros((2, self._models, self._past.p))
         self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
-        self._asked, self._outside = None, False
-        self._followed, self._sequences = (0.0, 0), np.zeros(0)
+        self._asked, self._followed = None, (0.0, 0)
+        self._sequences = np.zeros(0)
         # What the next look at the table need not sum up again; it is not saved.
         self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
@@ -292,8 +297,10 @@ class LinearSampler(Model, Deciding):
         try:
             number = checks.integer("episode", episode, 0, self.begun - 1)
         except ValueError:
-            told = f"one that was begun ({newest(self.begun)}), got {checks.show(episode)}"
-            raise FeedbackError(f"episode must be {told}") from None
+            raise FeedbackError(
+                f"episode must be one that was begun ({newest(self.begun)}), "
+                f"got {checks.show(episode)}"
+            ) from None
         if self.is_open(number):
             self._read_notes()
             self._acting.pop(number, None)
@@ -365,7 +372,7 @@ class LinearSampler(Model, Deciding):
     @property
     def _counted(self) -> int:
         """How many decisions count: those since the last change."""
-        return max(self.made - max(self._changed, 0), 0)
+        return max(self.made - self._changed, 0)
 
     def _weigh(self) -> fit.Weighed:
         """The log as a regression takes it."""
@@ -420,10 +427,7 @@ class LinearSampler(Model, Deciding):
 
     def retire(self, action: int | str) -> None:
         """Stop playing an action; outcomes of earlier decisions still count."""
-        if self.problem.shared:
-            raise ValueError(
-                "an action can be retired only where actions are listed; here they vary"
-            )
+        self.problem.check_listed("an action can be retired")
         number = self.problem.index("action", action)
         left = {*self.retired, number}
         if len(left) == self._models:
@@ -469,8 +473,7 @@ class LinearSampler(Model, Deciding):
         Decisions that were made elsewhere without a probability are left out, and so are those that
         have not acted.
         """
-        if self.problem.shared:
-            raise ValueError("the log has columns only where actions are listed; here they vary")
+        self.problem.check_listed("the log has columns")
         log = self._ledger
         kept = np.flatnonzero(log.probability[: log.count] > 0.0)
         delay, time = log.delay[kept], log.time[kept]
@@ -482,7 +485,7 @@ class LinearSampler(Model, Deciding):
             x=log.x[kept],
             decided=time if len(kept) else None,
             reported=np.where(came, time + delay, math.nan),
-            until=max(log.heard, log.clock, float(time.max())) if len(kept) else None,
+            until=log.clock if len(kept) else None,
         )
 
     def _now(self) -> tuple[fit.Sums, fit.Known | None]:
@@ -564,20 +567,20 @@ class LinearSampler(Model, Deciding):
         window = None if window is None else checks.real("window", window, 0.0, LATEST)
         if range is not None and self.problem.width and not (self.floor or self.holdout):
             raise ValueError("range must be None with features and a floor of 0, got a range")
-        contest = None
+        contest, why = None, NO_WINDOW
         if self._models > 1 and (window is not None or self.silence is None):
             fresh = Contest(self._models, self.problem.width, level=level, range=range)
             asked = 4.0 * LATEST if window is None else window, fresh.level, fresh.range
             if asked != self._asked:
-                self._asked, self._outside = asked, False
-                self._followed, self._sequences = (-2.0 * LATEST, 0), fresh.state()
-            contest = self._follow()
+                self._asked, self._followed = asked, (-2.0 * LATEST, 0)
+                self._sequences = fresh.state()
+            contest, why = self._follow(), OUTSIDE
         newest = self._ledger.model[: self._ledger.count][-RECENT:]
         played = np.bincount(newest[newest >= 0], minlength=self._models) / max(len(newest), 1)
         return verdict(
             rows,
             contest,
-            why=OUTSIDE if self._outside and range is not None else NO_WINDOW,
+            why=why,
             level=level,
             shares=np.maximum(played, self.floor / self._models),
             pace=self._ledger.pace,
@@ -598,7 +601,7 @@ class LinearSampler(Model, Deciding):
 
         Numbers are not in the order of time where other processes decide.
         """
-        if self._asked is None or self._outside:
+        if self._asked is None or not self._sequences.size:
             return None
         contest, log, (window, *_) = self._contest(), self._ledger, self._asked
         times, (last, number) = log.time[: log.count], self._followed
@@ -614,7 +617,7 @@ class LinearSampler(Model, Deciding):
         kept, came = new[counted], came[counted]
         outcomes = np.where(came, log.outcome[kept], log.silence)
         if contest.range and (outcomes != outcomes.clip(*contest.range)).any():
-            self._outside = True  # so that all verdicts with this range say so
+            self._sequences = np.zeros(0)  # so that all verdicts with this range say so
             return None
         contest.extend(
             log.model[kept],
@@ -639,18 +642,13 @@ class LinearSampler(Model, Deciding):
                 get the same scale as in later decisions.
         """
         checks.instance("log", log, DecisionLog)
-        if self.begun:
-            raise ValueError(f"the learner must be fresh, got one with {self.begun} decisions")
-        if self.problem.shared:
-            raise ValueError("a log can be replayed only where actions are listed; here they vary")
-        if log.actions.max(initial=0) >= self._models:
-            raise ValueError(f"log must have actions below {self._models}, got {log.actions.max()}")
+        check_is_agent("the learner", self, fresh=True)
+        self.problem.check_listed("a log can be replayed")
+        checks.whole_numbers("the actions of log", log.actions, 0, self._models - 1)
         name, x, scaling = "log", log.x, self.scaling
         if observations is not None:
             name, (x, scaling) = "observations", self.problem.matrix(observations)
-        if x.shape != (len(log), self.problem.width):
-            wanted = f"{len(log)} decisions with {self.problem.width} features"
-            raise ValueError(f"{name} must have {wanted}, got {len(x)} with {x.shape[1]}")
+        x = checks.shaped(name, x, (len(log), self.problem.width))
         self.scaling = scaling
         came = np.argsort(log.reported, kind="stable")[: int(log.came.sum())]  # NaN is last
         times = log.reported.tolist() if log.clocked else [None] * len(log)
@@ -671,23 +669,21 @@ class LinearSampler(Model, Deciding):
         """Numbers worth plotting."""
         self._read_notes()
         log, (sums, known) = self._ledger, self._now()
-        exposed, reports = float(sums.exposed.sum()), float(sums.hits.sum())
-        rate = reports / max(exposed, reports, 1e-12)
-        delay = 0.0  # the median one of reports, in decisions
-        if reports and log.silent:
+        rate, delay = 0.0 if known is None else float(known.rate), 0.0
+        if known is not None and log.silent:  # the median delay of reports, in decisions
             pace = log.pace if log.clocked else 1.0
             delay = float(UNIT_EDGES[int(np.argmax(sums.pooled() >= 0.5))]) * log.unit * pace
         numbers = {
             "begun": self.made,
             "open": int(log.awaited(slice(log.count)).sum()) + len(self._acting),
-            "reports": int(reports),
+            "reports": log.reports,
             "late": log.late,
-            "exposed": exposed,
+            "exposed": float(sums.exposed.sum()),
             "rate": rate,
-            "mean": float(sums.level[0]) / max(exposed, 1e-12) + log.silence,
+            "mean": float(sums.outcome[0]) + log.silence,
             "sigma": 0.0 if known is None else known.sigma,
             "memory": self._counted,
-            "changed_at": self._changed,
+            "changed_at": self._changed or -1,
             "change": self._evidence,
             "delay": delay,
             "log_bytes": sum(getattr(log, name).nbytes for name in COLUMNS),
@@ -707,11 +703,9 @@ class LinearSampler(Model, Deciding):
         """Check that what was read belongs together."""
         super().check_learned()
         log = self._ledger
-        if self._asked:
+        if self._asked and self._sequences.size:
             self._contest()
         if log.known[: log.count].max(initial=-1) >= len(self._policies):
             raise ValueError("known must hold places of policies")
-        if self._tested > log.begun or self._changed > log.begun:
-            raise ValueError("numbers of decisions must be of ones that have begun")
         if any(number < log.base or not log.is_open(number) for number in self._acting):
             raise ValueError("notes must be of open decisions")
