@@ -489,11 +489,13 @@ class Session:
         found = self._begun_before(episode)
         if found.closed is not None or found.policy is None:
             raise Refusal(f"episode {episode} is closed", outcome="late", status=410)
-        ((content,),) = self.all(
-            "SELECT content FROM policies WHERE learner = ? AND digest = ?", found.policy
-        )
-        made = np.frombuffer(content).reshape(H, S, A)
-        return found, made if step is None else made[step] if state is None else made[step, state]
+        first = ((step or 0) * S + (state or 0)) * A
+        made = np.empty([n for n, place in ((H, step), (S, state), (A, None)) if place is None])
+        ((content,),) = self.db.all(
+            "SELECT substr(content, ?, ?) FROM policies WHERE learner = ? AND digest = ?",
+            made.itemsize * first + 1, made.nbytes, self.name, found.policy,
+        )  # fmt: skip
+        return found, np.frombuffer(bytes(content), made.dtype).reshape(made.shape)
 
     def _begun_before(self, episode: int) -> EpisodeState:
         state = self._states([episode])[episode]
