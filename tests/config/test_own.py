@@ -133,7 +133,7 @@ def test_results_are_read_and_reported_without_the_module(place):
     experiment = toml.loads(FILE)
     run(experiment, place / "out")
     (place / "mine.py").unlink()
-    sys.modules.pop("mine")
+    sys.modules.pop("mine", None)
     assert store.spec(place / "out") == experiment
     text = Results(place / "out").report().read_text()
     assert "What each agent was told" in text
