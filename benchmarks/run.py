@@ -28,6 +28,8 @@ from dense import DensePasses
 import belated as bl
 from belated.core import saving
 from belated.core.arrays import frozen
+from belated.tabular.counts import with_slots
+from belated.tabular.kernels import counting
 from belated.tabular.kernels.weights import softmax
 from belated.tabular.parts.transitions import Model
 
@@ -90,18 +92,21 @@ class Bench:
         problem, t = self.world.problem, self.world.mdp.transitions
         _, S, A = problem.shape
         s, a = (x.ravel() for x in np.meshgrid(np.arange(S), np.arange(A), indexing="ij"))
-        counts = [self.bonus.counts, self.confident.counts]
+        everything, slots = s * A + a, t.successors.shape[-1]
+        both = self.bonus.counts, self.confident.counts
+        for counts in both:
+            counts.successors = with_slots(counts.successors, slots)
+            counts.counts = with_slots(counts.counts, slots)
+        edges = np.cumsum(t.probabilities[0].reshape(-1, slots), 1)
         for _ in range(visits):
-            w = (rng.random(S * A)[:, None] > np.cumsum(t.probabilities[0].reshape(-1, 4), 1)).sum(
-                1
-            )
-            following = t.successors[0].reshape(-1, 4)[np.arange(S * A), w]
-            rows = (s * A + a).astype(np.int64)
-            for count in counts:
-                count.count(rows, following.astype(np.int64))
-        everything = np.arange(S * A)
+            w = (rng.random(S * A)[:, None] > edges).sum(1)
+            following = t.successors[0].reshape(-1, slots)[np.arange(S * A), w].astype(np.int64)
+            for counts in both:
+                counting.count(counts.tally, everything, following, 0, 1)
         self.confident.set.refresh(everything)
-        self.bonus.refresh(everything)
+        bonus, tally = self.bonus, self.bonus.counts.tally
+        bonus.probabilities = with_slots(bonus.probabilities, slots)
+        counting.frequencies(tally, everything, 1.0, bonus.probabilities, bonus.deviation)
 
     def dense_copy(self):
         """The same model as dense arrays."""

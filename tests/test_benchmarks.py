@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from serving import full
@@ -86,6 +87,18 @@ def test_a_section_of_the_service_is_replaced_and_the_others_stay(monkeypatch):
     again = service.replaced(text, "Speed", ["faster"])
     assert again == text.replace("fast", "faster")
     assert service.replaced(again, "Speed", ["fast"]) == text
+
+
+@pytest.mark.parametrize("name", ["known", "confidence"])
+def test_both_sides_of_the_benchmark_of_passes_compute_the_same(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(PLACE))
+    bench = loaded("run").Bench(3, horizon=4)
+    assert (bench.bonus.counts.visits[0] == 30).all()
+    np.testing.assert_allclose(bench.bonus.probabilities.sum(axis=-1), 1.0)
+    model = bench.known if name == "known" else bench.confident
+    model.add_q(bench.costs, bench.policy, bench.total)
+    getattr(bench.dense, name)()
+    np.testing.assert_allclose(bench.total, bench.dense.total, atol=1e-12)
 
 
 @pytest.mark.long
