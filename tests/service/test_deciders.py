@@ -22,6 +22,7 @@ from belated.service.config import Limits, from_table
 from belated.service.decider import BLOCK, Decider, Holder, opened
 from belated.service.run import opener
 from belated.service.tables import StorageError
+from belated.service.wire import Asked
 from limits import LIMIT, until
 from serving import TLS, Forked, InProcess, config, full, same_from_snapshot_and_rows
 
@@ -131,6 +132,39 @@ def same_learner(table):
 
 STILL_THERE = "SELECT 1 FROM leases JOIN pg_stat_activity ON pid = process"
 """Leases of connections that the database has not closed yet: it does so after the client."""
+
+
+def test_what_a_hindered_request_noted_is_written_by_no_other_one(table, monkeypatch):
+    """Its rows were dropped with its transaction; another server may write other ones."""
+    conf = from_table(table)
+    make, one = opener(conf, conf.learners[0]), conf.learners[0]
+    handler = learner.Learner(one, make, Limits())
+
+    def asks(session, work):
+        return [told for _, told in handler._handle(session, [(work, None, 1)])]
+
+    def feeds(key, value):
+        return lambda session: session.feed([{"key": key, "reward": value}])
+
+    holder = opened(make(True), one, Limits())
+    first, second = (opened(make(True, True), one, Limits()) for _ in range(2))
+    with closing(holder.db), closing(first.db), closing(second.db):
+        asks(holder, lambda session: None)
+        holder.tend()
+        for session in (first, second):
+            session.catch_up()
+        bodies = [Asked(features=[1.0, 2.0], key=key) for key in "ab"]
+        asks(first, lambda session: session.choose(bodies))
+        with psycopg.connect(table["storage"]) as db:
+            db.execute("LOCK TABLE belated.outcomes IN SHARE MODE")
+            assert asks(first, feeds("a", 5.0)) == []  # put back: it waited for the lock
+        handler._jobs.clear()
+        assert asks(second, feeds("a", 7.0))[0][0].outcome == "taken"
+        asks(holder, lambda session: None)
+        assert asks(first, feeds("b", 1.0))[0][0].outcome == "taken"
+        assert asks(first, feeds("a", 5.0))[0][0].outcome == "conflict"
+        found = query(table, "SELECT value, seq IS NULL FROM outcomes ORDER BY value")
+        assert found == [(1.0, True), (7.0, False)]
 
 
 def test_a_decider_decides_and_reports_as_the_one_that_learns(table, monkeypatch):

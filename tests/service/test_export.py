@@ -208,5 +208,6 @@ def test_a_log_of_whole_cost_functions_says_nothing_of_single_outcomes(tmp_path)
             assert client.post(f"{base}/feedback", json=record).json()["outcome"] == "taken"
         rows = list(csv.DictReader(io.StringIO(client.get(f"{base}/decisions").text)))
         told = client.get(f"{base}/evaluation").json()
+        assert client.get(f"{base}/report").json()["delays"]["count"] == 3
     assert [(row["outcome"], row["events"], row["reported"]) for row in rows] == [("", "0", "")] * 3
     assert [one["value"] for one in told["policies"]] == [None] * 3

@@ -135,7 +135,9 @@ async def decide_batch(learner: Learner, body: wire.DecideBatchBody) -> Decision
             raise Refusal(why, "step" if one.episode is None else "episode")
         if one.features is not None and one.state is not None:
             raise Refusal("a decision must have features or a state, got both", "state")
-    made = await learner.ask(lambda session: session.choose(asked), 0, decides=True)
+    made = await learner.ask(
+        lambda session: session.choose(asked), 0, decides=True, items=len(asked)
+    )
     return {"decisions": made}
 
 
@@ -173,9 +175,11 @@ async def feedback(learner: Learner, body: Table) -> wire.Outcome:
 
 async def feedback_batch(learner: Learner, body: wire.FeedbackBatchBody) -> Outcomes:
     """Report many records. Each has its own outcome; the valid ones are used."""
-    records = body.records
+    records, items = body.records, len(body.records)
     _check_size(learner, "records", records)
-    told = await learner.ask(lambda session: session.feed(records), 1, decides=bool(records))
+    told = await learner.ask(
+        lambda session: session.feed(records), items, decides=items > 0, items=items
+    )
     return {"outcomes": told}
 
 

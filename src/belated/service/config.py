@@ -141,6 +141,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_types(self)
+        if self.batch > self.waiting:
+            allowed = f"at most limits.waiting = {self.waiting}"
+            raise ValueError(f"batch must be {allowed}, got {self.batch}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

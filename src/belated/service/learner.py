@@ -42,6 +42,8 @@ SHORT = 0.005
 """The largest number of seconds of a transaction after which the next one counts as short."""
 ASKED = 10_000
 """The largest number of requests that wait."""
+FEW = 100
+"""The largest number of decisions and records that the event loop handles between two answers."""
 STILL = 10.0
 """Seconds for which rows wait for the process that learns before readyz and the page say so."""
 SEE_LOG = "it cannot be used now; the server's log says why"
@@ -51,8 +53,8 @@ logger = logging.getLogger("belated.service")
 Result = TypeVar("Result")
 
 
-Job = tuple[Callable[[Session], Any], asyncio.Future[Any]]
-"""A request: what to do with the session, and where the result goes."""
+Job = tuple[Callable[[Session], Any], asyncio.Future[Any], int]
+"""A request: what to do with the session, where the result goes, and how many items it has."""
 Results = list[tuple[asyncio.Future[Any], Any]]
 """Where results go, and what they are."""
 
@@ -140,11 +142,12 @@ class Learner:
         calls: int | None = None,
         *,
         decides: bool = False,
+        items: int = 1,
     ) -> Result:
         """The result of a request, once it is on disk.
 
         calls: how many calls for the agent the request may add; None if it only reads. decides:
-        whether a session that only decides and writes can do it.
+        whether a session that only decides and writes can do it. items: how many it has.
         """
         waiting = self.opened(decides=decides).runner.waiting
         if len(self._jobs) >= ASKED:
@@ -152,7 +155,7 @@ class Learner:
         if calls is not None and waiting + calls > self.limits.waiting:
             raise Refusal(f"{waiting} calls wait for the agent", status=429, headers=SOON)
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._jobs.append((work, future))
+        self._jobs.append((work, future, items))
         self._woken.set()
         return await future
 
@@ -161,7 +164,8 @@ class Learner:
             try:
                 with contextlib.closing(await self._aside(self._prepared)) as tables:
                     session = await self._aside(opened, tables, self.config, self.limits)
-                    self.session, self._opened, self.why = session, True, ""
+                    self.session, self._opened = session, True
+                    self.why, self.address = "", None
                     self._told = SEE_LOG if session.learns else TAKEN
                     logger.info("learner %s: open; it learns here: %s", self.name, session.learns)
                     await self._serve(session)
@@ -170,7 +174,7 @@ class Learner:
                 self._note_failure(what, error)
             self.session = None
             closed = StorageError("the learner was closed")
-            _settle([(future, closed) for _, future in self._jobs])
+            _settle([(future, closed) for _, future, _ in self._jobs])
             self._jobs.clear()
             await self._pause()
 
@@ -219,7 +223,8 @@ class Learner:
                 await asyncio.sleep(self._patience)
             size, self._alone = 1 if self._alone else GROUP, max(self._alone - 1, 0)
             jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), size))]
-            if self._quick and not runner.waiting and runner.since < self.limits.snapshot:
+            few = sum(items for *_, items in jobs) <= FEW and runner.since < self.limits.snapshot
+            if self._quick and few and not runner.waiting:
                 _settle(self._handle(session, jobs))
                 if session.runner.waiting:
                     await self._aside(self._learn, session)
@@ -250,10 +255,11 @@ class Learner:
         try:
             with session.db.transaction():
                 session.start()
-                for work, future in jobs:
+                for work, future, _ in jobs:
                     try:
                         done.append((future, work(session)))
                     except Refusal as error:
+                        session.discard()
                         done.append((future, error))
         except Exception as error:
             self._jobs.extendleft(reversed(jobs))

@@ -417,11 +417,9 @@ def _warnings(
     heard = taken if session.config.information == "full" else reports
     waited = (now - (counts["oldest"] or now)) / DAY
     if not heard and (taken or waited > SILENT_DAYS):
-        yield (
-            "not_learned",
-            f"Has not learned: {taken:,} records came and no outcome is complete; the oldest open "
-            f"episode waits for {waited:.1f} days.",
-        )
+        came = f"{taken:,} records came and no outcome is complete" if taken else "nothing reported"
+        waits = f"; the oldest open episode waits for {waited:.1f} days" if counts["oldest"] else ""
+        yield "not_learned", f"Has not learned: {came}{waits}."
     silent = (now - counts["heard"]) / DAY if reports else 0.0
     if silent > SILENT_DAYS:
         yield "silent", f"Nothing has reported for {silent:.1f} days."

@@ -196,9 +196,14 @@ class Session:
 
     def start(self) -> None:
         """Begin a transaction: its time, the rows of others, and deadlines that have passed."""
+        self.discard()
         self.now = self.clock()
         self.catch_up()
         self._expire()
+
+    def discard(self) -> None:
+        """Drop what a request noted and did not write."""
+        self._rows, self._changed = [], {}
 
     def call(self, what: str, **given: Any) -> Any:
         """Call a method of the agent, and note that."""
@@ -566,14 +571,16 @@ class Session:
         return ("late", OVERDUE, "used") if past else ("taken", "", "taken")
 
     def _enter(self, state: EpisodeState, record: Any, happened: float, status: str) -> None:
-        """Note the facts of a record."""
-        facts, bandit = record.facts(), self.config.information == "bandit"
+        """Note the facts of a record; a whole cost function is an outcome by itself."""
+        facts, pieces = record.facts(), self.problem.one_outcome
         if isinstance(record, Trajectory):
             self._note_steps(state, _steps(record))
             facts = {"end": int(record.states[-1])}
-        piece = self.problem.one_outcome and (bandit or not record.is_outcome)
-        whole = None if piece or isinstance(record, Reward) else record
+        whole = None if pieces or isinstance(record, Reward) else record
         self._note(state, facts, happened, status, whole)
+        full = pieces and self.config.information == "full" and record.is_outcome
+        if full and status != "late":
+            self._note(state, {WHOLE: None}, happened, status, record)
 
     def _built(self, state: EpisodeState) -> Trajectory | None:
         """The path that decisions and the last state make, once it is complete."""
@@ -630,7 +637,7 @@ class Session:
         if self.learns:
             closed = [(one.number,) for one in states if one.why not in (None, "complete")]
             self.runner.take(defaultdict(list, outcomes=rows, closed=closed))
-        self._rows, self._changed = [], {}
+        self.discard()
 
     def _note_steps(
         self, state: EpisodeState, steps: Mapping[int, Any], probability: float | None = None

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from belated.core import checks
@@ -289,7 +290,9 @@ def _cost(name: str, given: Any, told: dict[str, Any], rewards: Scale | None) ->
             f"range must be that of the learner, {own}, or left out, got {checks.show(bounds)}"
         )
     scale = rewards or Scale.of(f"range of {name}", bounds)
-    return scale.costs(name, checks.numbers(name, given, "(), (H,) or (H, S, A)"))
+    if name == "reward":
+        return float(scale.costs(name, np.array(checks.real(name, given, -np.inf))))
+    return scale.costs(name, checks.floats(name, given, "(H,) or (H, S, A)", (1, 3)))
 
 
 def _seconds(value: object) -> float:
