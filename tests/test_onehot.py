@@ -68,6 +68,17 @@ def test_paths_that_are_handed_in_teach_the_same_as_noted_ones(tmp_path):
     assert known(noted) == known(told)
 
 
+def test_a_noted_state_that_no_episode_starts_in_stops_nothing():
+    agent = TableSampler(bl.Problem(4, 3, 1), silence=1.0)  # all start in state 0
+    odd = agent.begin_episode()
+    odd.act(0, 3, np.random.default_rng(0))
+    other = agent.begin_episode()
+    other.act(0, 0, np.random.default_rng(0))
+    agent.observe([bl.Costs(other.number, [0.0])])
+    agent.forget(odd.number)
+    assert agent.begin_episode().number == 2
+
+
 def test_a_failure_that_reports_says_no_more_than_silence():
     agents = [TableSampler(bl.Problem(1, 2, 1)) for _ in range(2)]
     for k in range(40):

@@ -62,7 +62,7 @@ class TableSampler(Learner[bool]):
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """The next episode: its number and a copy of the policy (1, S, A) to play in it."""
-        self._note_actions()
+        self._read_notes()
         decision = self._sampler.begin_episode(now)
         rows = [None] if self._rows is None else self._rows
         policy = frozen(np.array([[decision.probabilities(0, x) for x in rows]]))
@@ -76,7 +76,9 @@ class TableSampler(Learner[bool]):
         """Accept a whole batch, or raise `FeedbackError` and accept none of it."""
         self._sampler._ledger.checked(now)  # before anything changes
         paths, entries = self._ledger.take(records)
-        self._note_actions(paths)
+        self._read_notes()
+        for path in paths:
+            self._note(path.episode, int(path.states[0]), int(path.actions[0]))
         came = [entry for entry in entries if entry.path is not None and entry.costs is not None]
         rewards = [Reward(entry.number, -float(entry.costs.values[0])) for entry in came]
         self._sampler.observe([one for one in rewards if one.value != -self.silence], now)
@@ -86,17 +88,23 @@ class TableSampler(Learner[bool]):
     def _learn(self, entry: Open[bool]) -> None:
         """Do nothing: `observe` learns."""
 
-    def _note_actions(self, paths: Iterable[Any] = ()) -> None:
-        """Pass the actions of episodes to the sampler, once each: those noted, and of paths."""
-        noted = [self._ledger._noted_path(number) for number in self._sampler._acting]
-        for path in (*filter(None, noted), *paths):
-            if path.episode in self._sampler._acting:
-                row = None if self._rows is None else self._rows[path.states[0]]
-                self._sampler.note(path.episode, row, int(path.actions[0]))
+    def _read_notes(self) -> None:
+        """Pass the noted actions of episodes to the sampler."""
+        for number in [*self._sampler._acting]:
+            entry = self._ledger.open.get(number)
+            notes = None if entry is None else entry.notes
+            asked = None if notes is None or notes.void else notes.decisions.get(0)
+            if asked is not None:
+                self._note(number, int(asked.observation or 0), asked.action)
+
+    def _note(self, number: int, state: int, action: int) -> None:
+        """Pass the action of an episode to the sampler, once."""
+        if number in self._sampler._acting:
+            self._sampler.note(number, None if self._rows is None else self._rows[state], action)
 
     def forget(self, episode: int) -> None:
         """Discard an episode: it stays in the sums with its current exposure."""
-        self._note_actions()
+        self._read_notes()
         super().forget(episode)
         self._sampler.forget(episode)
 

@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import resource_tracker
@@ -74,7 +74,7 @@ def attempt(experiment: Experiment, task: Task) -> Attempt:
 
 def outcomes(
     experiment: Experiment, tasks: Sequence[Task], jobs: int, engine: str = "local"
-) -> Iterator[Attempt]:
+) -> Generator[Attempt, None, None]:
     """The outcomes of the tasks, in the order in which they finish; at most `jobs` run at once.
 
     A rehearsal is run alone. A worker that dies takes its pool with it. The tasks that had been

@@ -5,6 +5,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -167,18 +168,18 @@ def execute(
     chosen = names if only is None else [checks.choice("only", name, names) for name in only]
     tasks = [one for one in left if one.learner in chosen]
     planned = [REHEARSAL, *tasks] if tasks else []
-    found = outcomes(experiment, planned, min(jobs, len(tasks)), engine)
-    for rehearsal in islice(found, 1):
-        if rehearsal.rows is None:
-            raise ValueError(f"{source}: {rehearsal.reason}" if source else rehearsal.reason)
-    store.open_for(directory, experiment)
     failed: list[Attempt] = []
-    for outcome in progressed(experiment.name, found, len(tasks)):
-        if outcome.rows is not None:
-            store.keep(directory, outcome.task, outcome.rows, outcome.seconds)
-        else:
-            failed.append(outcome)
-            store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
+    with closing(outcomes(experiment, planned, min(jobs, len(tasks)), engine)) as found:
+        for rehearsal in islice(found, 1):
+            if rehearsal.rows is None:
+                raise ValueError(f"{source}: {rehearsal.reason}" if source else rehearsal.reason)
+        store.open_for(directory, experiment)
+        for outcome in progressed(experiment.name, found, len(tasks)):
+            if outcome.rows is not None:
+                store.keep(directory, outcome.task, outcome.rows, outcome.seconds)
+            else:
+                failed.append(outcome)
+                store.keep_failure(directory, outcome.task, outcome.trace or outcome.reason)
     if not failed:
         saving.sweep(directory)
     return len(experiment.tasks()) - len(left), len(tasks) - len(failed), failed

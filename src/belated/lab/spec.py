@@ -468,10 +468,10 @@ def _axis(path: str, experiment: Experiment) -> Axis:
     owners = {f"{AGENTS}.{name}.": learner for name, learner in names.items()}
     start = max(filter(path.startswith, owners), key=len, default="")
     learner, (key, *keys) = owners.get(start), path[len(start) :].split(".")
-    if learner is not None and key not in OWN:
+    if learner is not None and (keys or key not in OWN):
         return learner, "agent", [key, *keys], kinds.AGENTS
-    known = OWN if learner is not None else (*SCENE, *PLAIN)
-    if key not in known or (keys and key not in SCENE):
+    known = (*SCENE, *PLAIN)
+    if learner is None and (key not in known or (keys and key not in SCENE)):
         own = [slug(one.name) for one in experiment.agents]
         word = path.removeprefix(f"{AGENTS}.").partition(".")[0]
         raise ValueError(

@@ -257,3 +257,13 @@ def test_one_part_serves_many_agents():
     bl.simulate(world, first, episodes=30)
     assert np.all(second.begin_episode().policy == 0.5)
     assert not np.all(first.begin_episode().policy == 0.5)
+
+
+def test_transitions_of_ones_own_may_have_methods_that_an_update_has_too():
+    class Mine(Confidence):
+        def policy(self): ...
+
+        def learn(self): ...
+
+    problem = bl.Problem(2, 2, 2)
+    assert bl.DelayedOPPO(problem, transitions=Mine()).problem is problem

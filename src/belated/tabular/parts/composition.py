@@ -65,11 +65,11 @@ def check_parts(problem: Problem, parts: Mapping[str, Any]) -> None:
 def _check_part(name: str, part: Any) -> None:
     """Check that a value is a part, not its class, and not one for another argument."""
     fits = [other for other, has in HAS.items() if has and all(hasattr(part, one) for one in has)]
-    wrong = f", which is for {fits[0]}" if fits and name not in fits else ""
+    missing = [need for need in HAS[name] or ("gives",) if not hasattr(part, need)]
+    wrong = f", which is for {fits[0]}" if fits and missing else ""
     if wrong or isinstance(part, type) or not hasattr(part, "start"):
         raise ValueError(
             f"{name} must be a part such as {SUCH[name]}, got {checks.show(part)}{wrong}"
         )
-    missing = [need for need in HAS[name] if not hasattr(part, need)]
-    if missing:
+    if HAS[name] and missing:
         raise ValueError(f"{name} must be a part; {checks.show(part)} has no {', '.join(missing)}")
