@@ -71,7 +71,7 @@ async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
     connections = await ready(server.port)
     base = "/v1/learners/robot"
     empties, decides = [], []
-    episodes = iter(await begun(connections, "robot", int(1000 * seconds)))
+    episodes = iter(await begun(connections, "robot", int(3000 * seconds)))
     pairs = ((e, h) for e in episodes for h in range(10))
 
     def decide():
