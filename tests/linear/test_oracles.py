@@ -36,7 +36,7 @@ def summed(agent):
 def known(agent):
     """What a fit says now, with the constant of all models in every weight, (M, p)."""
     sums = summed(agent)
-    fitted, _, variance = fit.regressed(sums, agent._prior)
+    fitted, variance = fit.regressed(sums, agent._prior)
     return agent._summed_up(sums, fitted, variance)
 
 

@@ -44,8 +44,7 @@ A model without recent decisions keeps its weights.
 """
 
 import math
-from itertools import pairwise
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -75,6 +74,8 @@ NOISE = 3.0
 FIXED = 1e15
 """The weight of a constant that is not fitted."""
 TINY = 1e-300
+HUGE = 1e300
+ROUNDING = 1e-12
 LEAST_SQUARE = 1e-200
 """The smallest mean square of a feature, so that nothing is divided by 0."""
 
@@ -177,8 +178,8 @@ class Sums(Delays):
         self.add(log.models[hits], log.delays[hits], log.ages[hits])
         accumulate(*fitted[:5], self.gram, self.moment, self.asked)
         self.square += (fitted.total * fitted.outcome).sum()
-        squares = np.einsum("ku,ku->u", log.x, log.x)  # the features of those without a model are 0
-        self.features[:, :-1] += (log.x != 0.0).sum(axis=0), squares, log.x.sum(axis=0)
+        x, one = log.x, np.ones(len(log.x))  # the features of those without a model are 0
+        self.features[:, :-1] += one @ (x != 0.0), one @ (x * x), one @ x
         self.features[:, -1] += len(models)
         for sums, each in (
             (self.plays, acted),
@@ -340,11 +341,6 @@ def predictions(x: Floats, models: Indices, theta: Floats, constant: float) -> F
     return out
 
 
-def mirrored(lower: Floats) -> Floats:
-    """Symmetric matrices from lower triangles."""
-    return lower + np.tril(lower, -1).swapaxes(-1, -2)
-
-
 def clipped(outcomes: Floats) -> float:
     """The tau at which reported amounts are clipped: sum min(r^2 / tau^2, 1) = log(n + 2)."""
     sizes = np.sort(np.abs(outcomes))[::-1]
@@ -356,10 +352,10 @@ def clipped(outcomes: Floats) -> float:
     return float(tau[solves[0]]) if len(solves) else float(sizes.max(initial=0.0)) or math.inf
 
 
-def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Floats]:
-    """The regression of p features, the first p rows of gram, and the inverses of V.
+def regress(gram: Floats, moment: Floats, prior: Belief) -> Belief:
+    """The regression of p features, the first p rows of gram; its last row is the constant 1.
 
-    The last row of gram is the constant 1; only lower triangles are read.
+    Only lower triangles are read.
 
     V = G + P, c = h - m f + P T, left = pseudo + sum N - sum f'V^-1 f,
     mu = m + (sum(R - m N) - sum f'V^-1 c) / left, theta = V^-1 (c - (mu - m) f)
@@ -368,25 +364,34 @@ def regress(gram: Floats, moment: Floats, prior: Belief) -> tuple[Belief, Floats
     p = T.shape[1]
     f, N, R = gram[:, -1, :p], gram[:, -1, -1], moment[:, -1]
     V = gram[:, :p, :p] + P
-    C = inverse(V)
-    c = moment[:, :p] - m * f + times(P, T)
-    vc, vf = times(C, c), times(C, f)
+    c = moment[:, :p] - m * f + (P @ T[..., None])[..., 0]
+    vc, vf = np.moveaxis(solved(V, np.stack([c, f], axis=-1)), -1, 0)
     left = pseudo + (N.sum() - (f * vf).sum())
     mu = ((R - m * N).sum() - (f * vc).sum()) / left
-    return Belief(vc - mu * vf, V, m + mu, left), C
+    return Belief(vc - mu * vf, V, m + mu, left)
 
 
-def times(matrices: Floats, vectors: Floats) -> Floats:
-    """The product of each matrix and its vector."""
-    return frozen((matrices @ vectors[..., None])[..., 0])
+def solved(lower: Floats, right: Floats) -> Floats:
+    """The matrices V^-1 B, from the lower triangles of symmetric V (M, p, p) and B (M, p, n)."""
+    found = np.empty_like(right)
+    for i, V in enumerate(lower):
+        _, found[i], failed = lapack.dposv(V.T, right[i])
+        if failed:
+            found[i] = np.linalg.solve(np.tril(V) + np.tril(V, -1).T, right[i])
+    return found
 
 
-def regressed(sums: Sums, prior: Belief | None) -> tuple[Belief, Floats, float]:
+def inverse(lower: Floats) -> Floats:
+    """The inverses of symmetric matrices, whose lower triangles are given."""
+    return solved(lower, np.tile(np.eye(lower.shape[1]), (len(lower), 1, 1)))
+
+
+def regressed(sums: Sums, prior: Belief | None) -> tuple[Belief, float]:
     """The regression and s^2 = (rss + 2 spread) / (mass + 2); prior: that after a change."""
-    fitted, covariance = regress(sums.gram, sums.moment, prior or sums.fresh())
+    fitted = regress(sums.gram, sums.moment, prior or sums.fresh())
     left = residual(sums.gram, sums.moment, sums.square.item(), fitted)
     mass = sums.gram[:, -1, -1].sum()
-    return fitted, covariance, (left + 2.0 * sums.outcome[1]) / (mass + 2.0)
+    return fitted, (left + 2.0 * sums.outcome[1]) / (mass + 2.0)
 
 
 def residual(gram: Floats, moment: Floats, square: float, fitted: Belief) -> float:
@@ -411,7 +416,7 @@ def recent(log: Weighed, sums: Sums, whole: Belief) -> Floats:
     mass, total, none = weight * log.mass, weight * log.total, np.zeros(len(weight))
     accumulate(log.x, log.models, mass, total, none, gram, moment, gram)
     prior = sums.fresh()._replace(theta=whole.theta, constant=whole.constant, weight=FIXED)
-    return regress(gram, moment, prior)[0].theta
+    return regress(gram, moment, prior).theta
 
 
 def faded(log: Weighed, age: float) -> Floats:
@@ -438,50 +443,40 @@ def starts(n: int) -> list[int]:
     return found[::-1]
 
 
-def inverse(lower: Floats) -> Floats:
-    """The inverses of symmetric matrices, whose lower triangles are given."""
-    found = np.empty_like(lower)
-    for i, V in enumerate(lower):
-        root, failed = lapack.dpotrf(V, lower=1)
-        found[i] = lapack.dpotri(root, lower=1)[0]  # its upper triangle stays 0
-        if failed:
-            found[i] = np.tril(np.linalg.inv(mirrored(np.tril(V))))
-    return mirrored(found)
-
-
-def evidence(log: Weighed, sums: Sums, fitted: Belief, covariance: Floats) -> tuple[float, int]:
+def evidence(log: Weighed, sums: Sums, fitted: Belief) -> tuple[float, int]:
     """The probability of a change in a log, and its median start.
 
     Args:
         log: the decisions.
         sums: those of all decisions.
         fitted: the regression without a change.
-        covariance: of its weights, in units of s^2.
     """
-    at, M = starts(len(log.x)), len(fitted.theta)
+    n, at, M = len(log.x), starts(len(log.x)), len(fitted.theta)
     if not at:
         return 0.0, 0
     said = predictions(log.x, log.models, fitted.theta, fitted.constant)
     tails = 0.5 * _tails(log, said)
-    said, mass, total = _left_out(log, said, covariance)
+    said, mass, total = _left_out(log, said, inverse(fitted.precision))
     squares = total * (log.outcome - 2.0 * said) + mass * said * said
     variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (log.mass.sum() + 2.0)
     slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), TINY)
-    prior = np.stack([slope, np.full(M, sums.ridge)], axis=1)
-    z, residual = (said - fitted.constant)[:, None], total - mass * said
-    grams, moments = np.zeros((len(at) + 1, M, 2, 2)), np.zeros((len(at) + 1, M, 2))
-    for place, ends in enumerate(pairwise([0, *at, len(said)])):
-        of, rows = slice(*ends), (grams[place], moments[place], grams[place])
-        accumulate(z[of], log.models[of], mass[of], residual[of], np.zeros(len(z[of])), *rows)
-    grams, moments = (np.cumsum(part[::-1], axis=0)[::-1] for part in (mirrored(grams), moments))
-    plain = log_evidence(grams[0], moments[0], prior, variance)
-    late, later = grams[1:], moments[1:]
+    prior = np.tile(np.stack([slope, np.full(M, sums.ridge)], axis=1), 2)
+    # sums (start, model) over the decisions from each start on: from the first, from none at last
+    grams, moments = np.zeros((len(at) + 2, M, 2, 2)), np.zeros((len(at) + 2, M, 2))
+    cells = log.models + M * np.searchsorted(at, np.arange(n), side="right")
+    cells = np.where(log.models < 0, -1, cells).astype(np.int32)
+    z, flat = (said - fitted.constant)[:, None], grams.reshape(-1, 2, 2)
+    residual = total - mass * said
+    accumulate(z, cells, mass, residual, np.zeros(n), flat, moments.reshape(-1, 2), flat)
+    grams[..., 0, 1] = grams[..., 1, 0]
+    late, later = (np.cumsum(part[::-1], axis=0)[::-1] for part in (grams, moments))
     both, sides = np.tile(late, (2, 2)), np.tile(later, 2)
-    both[..., :2, :2], sides[..., :2] = grams[0], moments[0]
-    gained = log_evidence(both, sides, np.tile(prior, 2), variance) - plain
+    both[..., :2, :2], sides[..., :2] = late[0], later[0]
+    logs = log_evidence(both, sides, prior, variance)
     counted = np.concatenate([[0.0], np.cumsum(log.exposed)])
-    ready = counted[-1] - counted[at] >= EXPOSED * (len(said) - np.array(at))
-    logs = np.where(ready, tails * gained + math.log(CHANGE / len(at)), -math.inf)
+    ready = counted[-1] - counted[at] >= EXPOSED * (n - np.array(at))
+    gained = tails * (logs[1:-1] - logs[-1]) + math.log(CHANGE / len(at))
+    logs = np.where(ready, gained, -math.inf)
     top = max(0.0, float(logs.max()))
     weights = np.exp(logs - top)
     any_start = float(weights.sum())
@@ -489,17 +484,19 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief, covariance: Floats) -> tu
     return any_start / (any_start + math.exp(-top)), at[min(median, len(at) - 1)]
 
 
-def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -> Any:
+def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -> Floats:
     """Twice the log of the marginal likelihood of residuals, up to what all hypotheses share.
 
     gram: (..., M, q, q), moment: (..., M, q), prior: precisions (M, q); summed over M.
     """
-    V = gram + prior[..., None] * np.eye(prior.shape[1])
-    size = np.sqrt(np.diagonal(V, axis1=-2, axis2=-1))  # rows may differ by many powers of ten
-    even, scaled = V / size[..., None] / size[..., None, :], moment / size
-    gain = (scaled * np.linalg.solve(even, scaled[..., None])[..., 0]).sum(axis=-1) / variance
-    volume = np.linalg.slogdet(even)[1] + (2.0 * np.log(size) - np.log(prior)).sum(axis=-1)
-    return (gain - volume).sum(axis=-1)
+    q = prior.shape[1]
+    bordered = np.zeros((*gram.shape[:-2], q + 1, q + 1))  # its last row is V^-1/2 h in the end
+    bordered[..., :q, :q] = (gram + prior[..., None] * np.eye(q)) * (1.0 + ROUNDING * np.eye(q))
+    bordered[..., q, :q], bordered[..., q, q] = moment, HUGE
+    root = np.linalg.cholesky(bordered)
+    gain = (root[..., q, :q] ** 2).sum(axis=-1) / variance
+    sizes = np.diagonal(root, axis1=-2, axis2=-1)[..., :q]
+    return (gain - (2.0 * np.log(sizes) - np.log(prior)).sum(axis=-1)).sum(axis=-1)
 
 
 def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:

@@ -9,8 +9,8 @@ import numpy as np
 from belated.core.arrays import Floats
 from belated.linear.choice import Choice
 from belated.linear.fit import Known, Sums
-from belated.linear.model import Model
-from belated.verdict import DRAWS, ActionRow, Z
+from belated.linear.model import Model, best_of
+from belated.verdict import ActionRow, Z
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,8 @@ def means(exposed: Floats, raw: Floats, hits: Floats) -> tuple[Floats, Floats]:
 def leading(mean: Floats, error: Floats, active: list[int]) -> Floats:
     """The probability that each action is the best of the active ones, (A,)."""
     shares: Floats = np.zeros(len(mean))
-    if not np.isfinite(error[active]).all():
-        shares[active] = 1.0 / len(active)
-        return shares
-    rng = np.random.default_rng(0)  # a fixed seed, so that results repeat
-    draws = mean[active] + error[active] * rng.standard_normal((DRAWS, len(active)))
-    shares[active] = np.bincount(draws.argmax(axis=1), minlength=len(active)) / DRAWS
+    finite = np.isfinite(error[active]).all()
+    shares[active] = best_of(mean[active], error[active]) if finite else 1.0 / len(active)
     return shares
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from belated.core import checks, saving
 from belated.core.arrays import Floats, Ints
 from belated.core.compiled import njit
-from belated.core.contract import Decision, unchecked
+from belated.core.contract import Decision
 from belated.core.tree import Configured
 from belated.linear.choice import Choice
 from belated.linear.features import unscaled
@@ -49,6 +49,10 @@ FINE = 128
 NORMAL = np.array(
     [0.5 * math.erfc((FAR - k / FINE) / 2**0.5) for k in range(int(2 * FAR * FINE) + 1)]
 )
+NORMAL[[0, -1]] = 0.0, 1.0
+
+Scales = tuple[float, float, float, float]
+"""The constant of all models, sigma, rate and nonzero of `Known`."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -116,7 +120,9 @@ class Model(Configured):
         """The probability of every available action, (n,); rows: (1, width) or (n, width)."""
         if self.known is None:
             return self._mixed(np.full(len(models), 1.0 / len(models)), models)
-        return self._mixed(best(rows, models, self.known, self.floor), models)
+        theta, covariance = self.known[:2]
+        found = best(rows, models, theta, covariance, self.known[2:6], self.floor)
+        return self._mixed(found, models)
 
     def _mixed(self, shares: Floats, models: Ints) -> Floats:
         """The shares (n,) of the available actions, with the holdout."""
@@ -156,7 +162,7 @@ class Model(Configured):
         action = place if problem.shared else models.item(place)
         name = None if problem.names is None else problem.names[action]
         chance, every = shares.item(place), self.every(models, shares)
-        return unchecked(Decision, number, action, chance, every, name)
+        return Decision(number, action, chance, every, name)
 
     def probabilities(self, step: int, observation: object, among: object) -> Floats:
         """The probability of every action for these features: the policy of an episode."""
@@ -236,28 +242,32 @@ def place_of(shares: Floats, draw: float) -> int:
 
 
 @njit(cache=True)
-def best(rows: Floats, models: Ints, known: Known, floor: float) -> Floats:
+def best(
+    rows: Floats, models: Ints, theta: Floats, covariance: Floats, scales: Scales, floor: float
+) -> Floats:
     """The probability of each available action, (n,), with the floor."""
-    means, widths = scores(rows, models, known)
+    means, widths = scores(rows, models, theta, covariance, scales)
     return (1.0 - floor) * best_of(means, widths) + floor / len(models)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def scores(rows: Floats, models: Ints, known: Known) -> tuple[Floats, Floats]:
-    """The mean and the width of the score of every available action, (n,) each."""
-    theta, nonzero, reports = known.theta, known.nonzero, known.nonzero * known.rate
+def scores(
+    rows: Floats, models: Ints, theta: Floats, covariance: Floats, scales: Scales
+) -> tuple[Floats, Floats]:
+    """The mean and the width of the score of every available action, (n,) each; see `Known`."""
+    constant, sigma, rate, nonzero = scales
     z, means, widths = np.ones(theta.shape[1]), np.empty(len(models)), np.empty(len(models))
     for a in range(len(models)):
         i = models[a]
         if a == 0 or len(rows) > 1:
             z[: rows.shape[1]] = rows[a]
-        mean = known.constant
+        mean = constant
         for u in range(len(z)):
             mean += theta[i, u] * z[u]
-        q = max(form(known.covariance[i], z), 0.0)
-        error = known.sigma * math.sqrt(q)
+        q = max(form(covariance[i], z), 0.0)
+        error = sigma * math.sqrt(q)
         means[a] = mean + OPTIMISM * error
-        wide = min(1.0, FEW * q / reports) if reports > 0.0 else 1.0
+        wide = min(1.0, FEW * q / (nonzero * rate)) if rate > 0.0 else 1.0
         widths[a] = error * math.sqrt(wide / nonzero)
     return means, widths
 
@@ -265,14 +275,9 @@ def scores(rows: Floats, models: Ints, known: Known) -> tuple[Floats, Floats]:
 @njit(cache=True)
 def normal(z: float) -> float:
     """The standard normal distribution function, interpolated to 2e-6; 0 and 1 beyond `FAR`."""
-    place = (z + FAR) * FINE
-    if not place > 0.0:
-        return 0.0
-    if place >= len(NORMAL) - 1:
-        return 1.0
-    below = int(place)
-    part = place - below
-    return float(NORMAL[below] + part * (NORMAL[below + 1] - NORMAL[below]))
+    place = max(0.0, min((z + FAR) * FINE, 2.0 * FAR * FINE))
+    below = min(int(place), len(NORMAL) - 2)
+    return float(NORMAL[below] + (place - below) * (NORMAL[below + 1] - NORMAL[below]))
 
 
 @njit(cache=True)

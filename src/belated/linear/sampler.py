@@ -332,20 +332,20 @@ class LinearSampler(Model, Deciding):
         self._batch, base = False, self._ledger.base
         log = self._weigh()
         sums = self._sums(log)
-        fitted, covariance, variance = fit.regressed(sums, self._prior)
+        fitted, variance = fit.regressed(sums, self._prior)
         if self.changes and self.made - self._tested >= max(TESTED * self._counted, BATCH):
             self._tested, first = self.made, max(self._changed - base, 0)
             later = log.rows(slice(first, None))
-            self._evidence, start = fit.evidence(later, sums, fitted, covariance)
+            self._evidence, start = fit.evidence(later, sums, fitted)
             if self._evidence > 0.5:  # the log begins anew after the change
                 before = self._sums(log.rows(slice(first + start)))
                 weight = fit.PSEUDO if self.problem.shared else fit.FIXED
-                last, _, _ = fit.regressed(before, self._prior or sums.fresh())
+                last, _ = fit.regressed(before, self._prior or sums.fresh())
                 self._prior = fit.inflated(last, sums.jump, weight)
                 self._changed, self._evidence = base + first + start, 0.0
                 self._past.clear()
                 sums = self._sums(log)
-                fitted, _, variance = fit.regressed(sums, self._prior)
+                fitted, variance = fit.regressed(sums, self._prior)
         if self.changes:
             fitted = self._drifted(log, sums, fitted, variance)
         self.known = self._summed_up(sums, fitted, variance)
@@ -509,7 +509,7 @@ class LinearSampler(Model, Deciding):
             done = (seen.ages >= sums.longest()) & (seen.models >= 0)
         if done.sum() >= SETTLED:
             self._looked = key, at[~done], log.count, self._sums(seen.rows(done), past, at[done])
-        fitted, _, variance = fit.regressed(sums, self._prior)
+        fitted, variance = fit.regressed(sums, self._prior)
         return sums, self._summed_up(sums, fitted, variance) if log.reports else None
 
     def table(self) -> list[ActionRow]:
