@@ -519,6 +519,22 @@ def test_a_change_is_found_where_there_is_one_and_nowhere_else(case, changed):
             assert agent.diagnostics()["changed_at"] >= at
 
 
+@pytest.mark.parametrize("width", [0, 1])
+def test_no_change_is_found_where_predictions_do_not_differ(width):
+    """Four lines of 10 %, without features or with one that says nothing: 1 of 12 runs at most."""
+    found, lines = 0, bl.environments.conversions(4, 0, rate=0.1, seed=7)
+    for seed in range(12):
+        rng, agent, due = np.random.default_rng(seed), bl.LinearSampler(bl.Choice(4, width)), {}
+        visits = lines.visits(2000, rng)
+        for k in range(2000):
+            decision = agent.decide(rng.normal(size=width) if width else None)
+            if visits.outcomes[k, decision.action]:
+                due.setdefault(k + int(rng.geometric(0.01)), []).append(bl.Reward(decision, 1.0))
+            agent.observe(due.pop(k, []))
+        found += agent.diagnostics()["changed_at"] >= 0
+    assert found <= 1
+
+
 def test_a_learner_without_changes_looks_for_none():
     agent, _ = run(
         bl.LinearSampler(bl.Choice(2), changes=False),

@@ -373,7 +373,7 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     left, weight, _ = fit._left_out(weighed, said, np.linalg.inv(fitted.precision))
     s2 = ((weight * (y - left) ** 2).sum() + 2.0 * sums.outcome[1]) / (mass.sum() + 2.0)
     X = design(left[:, None] - fitted.constant, models, M, True)
-    slopes = (sums.jump * fitted.theta**2).sum(1)
+    slopes = np.maximum((sums.jump * fitted.theta**2).sum(1), s2)
     P = np.diag(np.array([[slope, sums.ridge] for slope in slopes]).ravel())
     T, m, pseudo = np.tile([1.0, 0.0], M), fitted.constant, 1e12
     plain, logs = density(y, weight, X, T, P, m, pseudo, s2), []

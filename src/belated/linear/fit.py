@@ -21,10 +21,11 @@ model's predictions q_k from j on differ by a factor and a constant of their own
 
     r_k = F_k (q_k + (a_i + a'_i 1[k >= j]) (q_k - mu) + b_i + b'_i 1[k >= j]) + noise
 
-All have normal priors, as wide as those of the weights, and without a change a' = b' = 0, so that
-marginal likelihoods are known in closed form. Each prediction is made without the outcome that it
-predicts: otherwise old decisions would be predicted better than young ones, which have hardly
-reported. The change has a prior probability of 3 %, divided equally among the starts. If a change
+All have normal priors, as wide as those of the weights, but a factor at most as wide as 1, and
+without a change a' = b' = 0, so that marginal likelihoods are known in closed form. Each prediction
+is made without the outcome that it predicts: otherwise old decisions would be predicted better than
+young ones, which have hardly reported. It is then a little lower the larger that outcome is, which
+a large factor could use where nothing else tells decisions apart. The change has a prior probability of 3 %, divided equally among the starts. If a change
 is more probable than not, the log begins at its median start, with the prior T = theta_i before it
 and P^-1 = V_i^-1 + D^-1: what was known is still the best guess, and what the decisions since then
 do not say remains as it was. The constant of all models is then fixed where every model has its
@@ -459,7 +460,7 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief) -> tuple[float, int]:
     said, mass, total = _left_out(log, said, inverse(fitted.precision))
     squares = total * (log.outcome - 2.0 * said) + mass * said * said
     variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (log.mass.sum() + 2.0)
-    slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), TINY)
+    slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), variance)
     prior = np.tile(np.stack([slope, np.full(M, sums.ridge)], axis=1), 2)
     # sums (start, model) over the decisions from each start on: from the first, from none at last
     grams, moments = np.zeros((len(at) + 2, M, 2, 2)), np.zeros((len(at) + 2, M, 2))
