@@ -73,13 +73,11 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        self.threshold: float = (
+        self.threshold = self.longest_delay = (
             math.inf
             if threshold == math.inf
             else math.floor(checks.real("threshold", threshold, 0.0))
         )
-        self.longest_delay = self.threshold
-        self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Discard the episodes that are now too old, then begin the next one."""
@@ -168,8 +166,6 @@ class Pipeline(Holding):
         self._hold(agent)
         self.paths = checks.choice("paths", paths, PATHS)
         self._ledger = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
-        self._held = {}
-        self._late = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback that is due, then begin the next episode."""
