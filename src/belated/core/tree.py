@@ -109,16 +109,16 @@ class Learned:
         Numbers and arrays whose axes are known are 0, flags False, optional values None, and
         containers empty. Other attributes are set by the constructor of the class.
         """
-        for name in learned_names(type(self)):
+        for name in [n for n in learned_names(type(self)) if not hasattr(self, n)]:
             hint, rule = _marked(_hints(type(self))[name])
             kind = get_origin(hint) or hint
             if kind in (Union, types.UnionType) and type(None) in get_args(hint):
                 kind = type(None)
             sizes: list[Any] = [axes.get(axis) for axis in rule.axes.split()]
             if kind is np.ndarray and sizes and None not in sizes:
-                vars(self).setdefault(name, np.zeros(sizes, _dtype(hint)))
+                setattr(self, name, np.zeros(sizes, _dtype(hint)))
             elif kind in EMPTY:
-                vars(self).setdefault(name, kind())
+                setattr(self, name, kind())
 
     def check_learned(self) -> None:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""

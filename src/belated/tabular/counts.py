@@ -271,7 +271,8 @@ class Model(Learned):
     counts: Counts | None = None
 
     def __init__(self, problem: Problem, transitions: Transitions | None = None) -> None:
-        self._problem, self._transitions = problem, transitions
+        self._problem = problem
+        self._known = None if transitions is None else transitions.rows
 
     @property
     def arrived(self) -> int:
@@ -290,8 +291,8 @@ class Model(Learned):
     @property
     def rows(self) -> Rows:
         """The transitions, or an estimate of them, that values and probabilities follow from."""
-        assert self._transitions is not None
-        return self._transitions.rows
+        assert self._known is not None
+        return self._known
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count trajectories; `begun` is the number of episodes begun so far."""
