@@ -599,16 +599,19 @@ def by_outcome(
     >>> bl.delays.by_outcome(bl.delays.fixed(20), bl.delays.none())
     by_outcome(model=fixed(delay=20), otherwise=none())
     """
-    parameters = (
-        ("model", model_of("model", model)),
-        ("otherwise", model_of("otherwise", otherwise)),
-        ("threshold", checks.real("threshold", threshold, -np.inf)),
-    )
 
     def rule(played: PlayedEpisode, rng: np.random.Generator) -> int:
         return int((model if played.outcome > threshold else otherwise).draw(1, rng)[0])
 
-    return OutcomeDependentDelay(by_outcome, parameters, rule)
+    return OutcomeDependentDelay(
+        by_outcome,
+        (
+            ("model", model_of("model", model)),
+            ("otherwise", model_of("otherwise", otherwise)),
+            ("threshold", checks.real("threshold", threshold, -np.inf)),
+        ),
+        rule,
+    )
 
 
 def _each_step(rule: Rule, played: PlayedEpisode, rng: np.random.Generator) -> Ints:

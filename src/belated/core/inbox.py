@@ -471,5 +471,4 @@ class Inbox(WrapperBase):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this inbox; a clock cannot be saved."""
-        given = super().configuration()
-        return {**given, "clock": NO_CLOCK if callable(given["clock"]) else given["clock"]}
+        return super().configuration() | ({"clock": NO_CLOCK} if callable(self.clock) else {})

@@ -32,7 +32,7 @@ import math
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
@@ -110,7 +110,7 @@ class Learned:
         containers empty. Other attributes are set by the constructor of the class.
         """
         for name in [n for n in learned_names(type(self)) if not hasattr(self, n)]:
-            hint, rule = _marked(_hints(type(self))[name])
+            hint, rule = _marked(_hints(type(self)).get(name))
             kind = get_origin(hint) or hint
             if kind in (Union, types.UnionType) and type(None) in get_args(hint):
                 kind = type(None)
@@ -264,11 +264,15 @@ def _learned_names(cls: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(annotated))
 
 
+def _all_hints(cls: Any) -> dict[str, Any]:
+    """The annotations of a class; only those of its base if it uses names that are not known."""
+    with suppress(NameError):
+        return get_type_hints(cls, include_extras=True)
+    return _hints(cls.__base__)
+
+
 learned_names: Callable[[Any], tuple[str, ...]] = cache(_learned_names)
-_hints: Callable[[Any], dict[str, Any]] = cache(
-    lambda cls: get_type_hints(cls, include_extras=True)
-)
-"""The annotations of a class."""
+_hints: Callable[[Any], dict[str, Any]] = cache(_all_hints)
 
 
 def _marked(hint: Any) -> tuple[Any, Entries]:

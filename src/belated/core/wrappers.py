@@ -161,8 +161,9 @@ class Pipeline(Holding):
     _late: Count
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
-        self.max_delay = checks.integer("max_delay", max_delay, 0)
-        self.holds_feedback = self.longest_delay = self.max_delay
+        self.max_delay = self.holds_feedback = self.longest_delay = checks.integer(
+            "max_delay", max_delay, 0
+        )
         self._hold(agent)
         self.paths = checks.choice("paths", paths, PATHS)
         self._ledger = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
