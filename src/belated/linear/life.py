@@ -10,7 +10,7 @@ from belated.core.arrays import Floats
 from belated.linear.choice import Choice
 from belated.linear.fit import Known, Sums
 from belated.linear.model import Model
-from belated.verdict import DRAWS, ActionRow, Z
+from belated.evaluation.verdict import DRAWS, ActionRow, Z
 
 
 @dataclass(frozen=True, slots=True)
