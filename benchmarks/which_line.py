@@ -40,7 +40,7 @@ from matplotlib import pyplot
 
 import belated as bl
 from belated.evaluation import Contest
-from belated.verdict import Verdict
+from belated.evaluation.verdict import Verdict
 
 ROOT = Path(__file__).parent.parent
 A_DAY, WINDOW = 200, 3
@@ -204,8 +204,8 @@ def summary(case: Case, seed: int) -> list[float]:
 def code() -> str:
     """A hash of the learner and the verdict."""
     source = ROOT / "src" / "belated"
-    files = [*sorted((source / "linear").glob("*.py")), *source.glob("sequences.py")]
-    told = b"".join(file.read_bytes() for file in [*files, source / "verdict.py"])
+    files = [*source.glob("linear/*.py"), *source.glob("evaluation/*.py")]
+    told = b"".join(file.read_bytes() for file in sorted(files))
     return hashlib.sha256(told).hexdigest()[:8]
 
 

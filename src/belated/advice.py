@@ -41,7 +41,7 @@ from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
-from belated.verdict import proof
+from belated.evaluation.verdict import proof
 
 WIDTH = 88
 

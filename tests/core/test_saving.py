@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from belated.core import saving
 from belated.core.arrays import Floats
 from belated.core.contract import Deciding
 from belated.core.episodes import Ledger
-from belated.core.tree import Configured, Learned, Rows, freeze, thaw
+from belated.core.tree import Configured, Count, Entries, Learned, Rows, freeze, thaw
 from belated.parts import Confidence, FewVisits, Softmax, Weighted
 from limits import FULL
 from registry import AGENTS, ARMS
@@ -625,3 +626,32 @@ def test_probabilities_that_are_rounded_up_are_read():
     for wrong in ([[[0.6, 0.6]]], [[[1.5, -0.5]]], [[[np.nan, 1.0]]], [[[0.5, 0.5]], [[0.5, 0.5]]]):
         with pytest.raises(ValueError, match="policy must"):
             oracles.refill(steps, policy=np.array(wrong))
+
+
+def test_what_is_learned_begins_at_zero_unless_the_constructor_sets_it():
+    class Means(Learned):
+        sums: Annotated[Floats, Entries("S A")]
+        other: Annotated[Floats, Entries("S unknown")]
+        visits: Count
+        share: Annotated[float, Entries(low=0.0)]
+        best: int | None
+        seen: dict[int, None]
+        given: int
+
+        def __init__(self):
+            self.given = 7
+            super().__init__({"S": 2, "A": 3})
+
+    made = Means()
+    assert made.sums.tolist() == [[0.0] * 3] * 2
+    assert not hasattr(made, "other")
+    assert (made.visits, made.share, made.best, made.seen, made.given) == (0, 0.0, None, {}, 7)
+
+
+def test_an_agent_whose_annotations_name_something_unknown_can_be_made():
+    class Mine(bl.ThompsonSampling):
+        notes: "NoSuchName"  # noqa: F821 - such as a name that only type checkers import
+
+    agent = Mine(bl.Problem(states=1, actions=2, horizon=1), seed=3)
+    assert agent.decide().number == 0
+    assert agent.begun == 1

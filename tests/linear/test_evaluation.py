@@ -5,6 +5,7 @@ import pytest
 
 from belated import evaluation
 from belated.evaluation import DecisionLog
+from belated.evaluation.values import METHODS
 from belated.linear.exposure import Delays
 
 RATES = np.array([[0.1, 0.3, 0.5], [0.5, 0.3, 0.1]])  # by kind of visitor, by action
@@ -35,7 +36,7 @@ TRUTH = 0.8 * 0.5 + 0.1 * 0.3 + 0.1 * 0.1
 """The value of the policy to judge, for both kinds of visitors."""
 
 
-@pytest.mark.parametrize("method", evaluation.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_intervals_cover_the_truth(method):
     covered, errors = 0, []
     for seed in range(12):
@@ -48,7 +49,7 @@ def test_intervals_cover_the_truth(method):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", evaluation.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("mean_delay", "least"),
     [((80.0, 80.0, 80.0), 180), ((40.0, 80.0, 160.0), 180), ((20.0, 80.0, 320.0), 165)],
@@ -101,7 +102,7 @@ def test_columns_that_are_no_numbers_get_one_sentence(given, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("method", evaluation.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("silence", [0.0, 5.0, None])
 def test_a_log_that_says_nothing_about_a_policy_claims_nothing(method, silence):
     unheard = DecisionLog([0, 1] * 20, [0.5] * 40, [None] * 40)
@@ -171,6 +172,6 @@ def test_the_ratio_is_self_normalised_weighting_and_models_agree_with_many_actio
     log = DecisionLog(items, np.full(n, 1.0 / A), clicks)
     w = policy[items] * A
     pi = np.tile(policy, (n, 1))
-    ratio, robust = (evaluation.value(log, pi, method=m, samples=10) for m in evaluation.METHODS)
+    ratio, robust = (evaluation.value(log, pi, method=m, samples=10) for m in METHODS)
     assert ratio.value == pytest.approx((w * clicks).sum() / w.sum(), rel=1e-9)
     assert robust.value == pytest.approx(ratio.value, rel=0.05)

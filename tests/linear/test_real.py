@@ -18,6 +18,7 @@ from benchmarks import real_worlds
 import belated as bl
 from belated import evaluation
 from belated.evaluation import Contest, DecisionLog, follow
+from belated.evaluation.values import METHODS
 from belated.linear.exposure import UNIT_EDGES, Delays
 from limits import FULL
 
@@ -157,7 +158,7 @@ def test_the_ratio_is_snipw_on_the_open_bandit_sample(shop):
     assert snipw == pytest.approx(0.0048633957, rel=1e-8)
     pi = np.tile(policy, (n, 1))
     log = DecisionLog(items, p, clicks)
-    ratio, robust = (evaluation.value(log, pi, method=m, samples=20) for m in evaluation.METHODS)
+    ratio, robust = (evaluation.value(log, pi, method=m, samples=20) for m in METHODS)
     assert ratio.value == pytest.approx(snipw, rel=1e-8)
     assert robust.value == pytest.approx(snipw, rel=0.05)
     rng = np.random.default_rng(0)
@@ -205,8 +206,7 @@ def test_the_default_estimator_is_the_one_nearer_to_what_the_policies_earned():
             )
             pi = np.tile(shares[other], (n, 1))
             found = [
-                evaluation.value(log, pi, method=method, samples=10).value
-                for method in evaluation.METHODS
+                evaluation.value(log, pi, method=method, samples=10).value for method in METHODS
             ]
             errors.append(np.array(found) - logs[other][1].mean())
     ratio, robust = np.sqrt(np.mean(np.square(errors), axis=0))

@@ -7,9 +7,8 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import gammainc, gammaln
 
-from belated import sequences
-from belated.evaluation import Contest, DecisionLog, follow
-from belated.sequences import log_wealth, radius
+from belated.evaluation import Contest, DecisionLog, follow, sequences
+from belated.evaluation.sequences import log_wealth, radius
 
 
 @pytest.mark.parametrize(("total", "spread"), [(0.5, 1.0), (8.0, 12.0), (30.0, 60.0), (2.0, 0.0)])

@@ -7,12 +7,11 @@ import pytest
 from scipy import stats
 
 import belated as bl
-from belated import sequences
 from belated.core import saving
-from belated.evaluation import Contest, follow
+from belated.evaluation import Contest, follow, sequences
+from belated.evaluation.verdict import ActionRow, Z, at_stake, verdict
 from belated.linear import sampler
 from belated.linear.model import choose
-from belated.verdict import ActionRow, Z, at_stake, verdict
 
 
 def row(name, mean, error, leads, plays=1000, reports=50, retired=False):

@@ -122,9 +122,6 @@ def missing_feedback(delays: Ints) -> Ints:
     return np.arange(1, K + 1) - np.cumsum(arrived)
 
 
-_BY_EPISODE = itemgetter(1, 2)  # sort key: the episode, then the order of arrival
-
-
 class DelayLine(Generic[R]):
     """A queue of records: a record of episode k with delay d comes out of `release(k + d)`.
 
@@ -150,15 +147,16 @@ class DelayLine(Generic[R]):
             if not hasattr(record, "episode"):
                 raise ValueError(f"records must have an episode number, got {checks.show(record)}")
         for record in batch if delay != NEVER else ():
-            item = (record.episode + delay, record.episode, next(self._order), record)
-            heapq.heappush(self._waiting, item)
+            heapq.heappush(
+                self._waiting, (record.episode + delay, record.episode, next(self._order), record)
+            )
 
     def release(self, episode: int) -> list[R]:
         """Return and remove the records due by the end of this episode, oldest episode first."""
         due = []
         while self._waiting and self._waiting[0][0] <= episode:
             due.append(heapq.heappop(self._waiting))
-        due.sort(key=_BY_EPISODE)
+        due.sort(key=itemgetter(1, 2))  # by episode, then by the order of arrival
         return [record for _, _, _, record in due]
 
 
@@ -601,16 +599,19 @@ def by_outcome(
     >>> bl.delays.by_outcome(bl.delays.fixed(20), bl.delays.none())
     by_outcome(model=fixed(delay=20), otherwise=none())
     """
-    parameters = (
-        ("model", model_of("model", model)),
-        ("otherwise", model_of("otherwise", otherwise)),
-        ("threshold", checks.real("threshold", threshold, -np.inf)),
-    )
 
     def rule(played: PlayedEpisode, rng: np.random.Generator) -> int:
         return int((model if played.outcome > threshold else otherwise).draw(1, rng)[0])
 
-    return OutcomeDependentDelay(by_outcome, parameters, rule)
+    return OutcomeDependentDelay(
+        by_outcome,
+        (
+            ("model", model_of("model", model)),
+            ("otherwise", model_of("otherwise", otherwise)),
+            ("threshold", checks.real("threshold", threshold, -np.inf)),
+        ),
+        rule,
+    )
 
 
 def _each_step(rule: Rule, played: PlayedEpisode, rng: np.random.Generator) -> Ints:

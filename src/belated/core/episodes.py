@@ -46,9 +46,6 @@ class Quantiles(Learned):
 
     _buckets: dict[int, Count]  # by the least number of each
 
-    def __init__(self) -> None:
-        self._buckets = {}
-
     def add(self, number: int) -> None:
         """Count a number of at least 0."""
         if number >> EXACT:
@@ -153,11 +150,10 @@ class Episodes(Learned, Generic[Memory]):
         remembers: Any = bool,
         remember: int = REMEMBER,
     ) -> None:
-        self.begun = 0
+        super().__init__()
         self.remembers = remembers
         self._problem, self._information = problem, information
         self._uses_paths, self._remember = uses_paths, remember
-        self.open, self._closed = {}, {}
 
     def open_episodes(self) -> list[int]:
         """The episodes of which feedback can still be taken, oldest first."""
@@ -262,9 +258,7 @@ class Ledger(Episodes[Memory]):
         self, problem: Problem, information: Information, *, uses_paths: bool, remembers: Any = bool
     ) -> None:
         super().__init__(problem, information, uses_paths=uses_paths, remembers=remembers)
-        self.forgotten = self._paths = 0
         self.delays = Quantiles()
-        self.policy = None
         self._recent = deque(maxlen=RECENT if information == "bandit" else 1)
 
     def open_episode(self, memory: Memory, policy: Floats) -> Episode:
@@ -541,6 +535,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
     def __init__(self, problem: Any, **arguments: Any) -> None:
         """Store the arguments of the constructor, by name and in their order."""
         self.problem, self._arguments = problem, arguments
+        super().__init__({**getattr(problem, "axes", {}), **getattr(self, "axes", {})})
         self.seed = arguments.get("seed", 0)
         self._ledger = Ledger(
             problem, self.information, uses_paths=self.uses_paths, remembers=self.remembers

@@ -216,9 +216,8 @@ class Inbox(WrapperBase):
         self.reads_delays = deadline is not None
         waits = math.inf if self._timed else self.deadline or 0
         self.holds_feedback = waits if self.hold else 0
-        self.longest_delay: float = math.inf
-        if self.deadline is not None:
-            self.longest_delay = 0 if self._timed else self.deadline + (self.grace or 0)
+        used_until = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
+        self.longest_delay = 0 if self._timed else used_until
         self._hold(agent, fresh=False)
         if rewards is not None and not agent.problem.one_outcome:
             raise ValueError(
@@ -472,5 +471,4 @@ class Inbox(WrapperBase):
 
     def configuration(self) -> dict[str, Any]:
         """The arguments of this inbox; a clock cannot be saved."""
-        given = super().configuration()
-        return {**given, "clock": NO_CLOCK if callable(given["clock"]) else given["clock"]}
+        return super().configuration() | ({"clock": NO_CLOCK} if callable(self.clock) else {})

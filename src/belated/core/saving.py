@@ -252,8 +252,10 @@ def _mode(path: Path, target: Path) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found):
-        kind = KINDS.get(stat.filemode(found)[0], "of another kind")
-        raise ValueError(f"{path} must be a regular file or absent; it is {kind}")
+        raise ValueError(
+            f"{path} must be a regular file or absent; "
+            f"it is {KINDS.get(stat.filemode(found)[0], 'of another kind')}"
+        )
     return stat.S_IMODE(found) & 0o777
 
 

@@ -1,11 +1,15 @@
 """What an object has learned, as a tree of plain values, and the object from such a tree.
 
 A class that learns derives from `Learned` and annotates what it learns in its body, without a
-value; its constructor sets the first values. Nothing else is needed to save it:
+value. Its constructor gives the sizes of the axes; what it does not set begins at 0. Nothing else
+is needed to save it:
 
     class Means(Learned):
-        sums: Floats
-        visits: Annotated[Ints, Entries(low=0)]
+        sums: Annotated[Floats, Entries("S A")]
+        visits: Annotated[Ints, Entries("S A", low=0)]
+
+        def __init__(self, problem):
+            super().__init__(problem.axes)
 
 `freeze` turns an object into dictionaries, lists, numbers, texts and arrays:
 
@@ -27,8 +31,8 @@ import inspect
 import math
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
@@ -52,6 +56,9 @@ CONTAINERS: dict[str, Any] = {"dict": dict[Any, Any], "list": list[Any], "tuple"
 """Containers, by the key that marks each in a tree."""
 Tree = Any
 """Plain values: None, numbers, texts, arrays, and lists and dictionaries of them."""
+
+EMPTY = (bool, int, float, list, dict, deque, type(None))
+"""Types whose first value is 0, False, None or an empty container."""
 
 _OWN: dict[str, type] = {}
 """Classes that `register` has added, by name."""
@@ -90,7 +97,28 @@ Count = Annotated[int, Entries(low=0, high=checks.MOST)]
 
 
 class Learned:
-    """An object whose annotated attributes without a value are what it has learned."""
+    """An object whose annotated attributes without a value are what it has learned.
+
+    Args:
+        axes: the sizes of axes, by name.
+    """
+
+    def __init__(self, axes: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+        """Begin with nothing learned, except for the attributes that are set already.
+
+        Numbers and arrays whose axes are known are 0, flags False, optional values None, and
+        containers empty. Other attributes are set by the constructor of the class.
+        """
+        for name in [n for n in learned_names(type(self)) if not hasattr(self, n)]:
+            hint, rule = _marked(_hints(type(self)).get(name))
+            kind = get_origin(hint) or hint
+            if kind in (Union, types.UnionType) and type(None) in get_args(hint):
+                kind = type(None)
+            sizes: list[Any] = [axes.get(axis) for axis in rule.axes.split()]
+            if kind is np.ndarray and sizes and None not in sizes:
+                setattr(self, name, np.zeros(sizes, _dtype(hint)))
+            elif kind in EMPTY:
+                setattr(self, name, kind())
 
     def check_learned(self) -> None:
         """Raise `ValueError` if thawed values do not belong together; kernels rely on them."""
@@ -227,19 +255,35 @@ def _arguments(cls: Any, given: Iterable[str]) -> list[str]:
 
 def _learned_names(cls: Any) -> tuple[str, ...]:
     """The attributes that a class and its bases annotate without a value."""
-    found: dict[str, None] = {}
-    for base in reversed(cls.__mro__):
-        for name, hint in inspect.get_annotations(base).items():
-            if name not in vars(base) and "ClassVar" not in str(hint):
-                found[name] = None
-    return tuple(found)
+    annotated = (
+        name
+        for base in reversed(cls.__mro__)
+        for name, hint in inspect.get_annotations(base).items()
+        if name not in vars(base) and "ClassVar" not in str(hint)
+    )
+    return tuple(dict.fromkeys(annotated))
+
+
+def _all_hints(cls: Any) -> dict[str, Any]:
+    """The annotations of a class; only those of its base if it uses names that are not known."""
+    with suppress(NameError):
+        return get_type_hints(cls, include_extras=True)
+    return _hints(cls.__base__)
 
 
 learned_names: Callable[[Any], tuple[str, ...]] = cache(_learned_names)
-_hints: Callable[[Any], dict[str, Any]] = cache(
-    lambda cls: get_type_hints(cls, include_extras=True)
-)
-"""The annotations of a class."""
+_hints: Callable[[Any], dict[str, Any]] = cache(_all_hints)
+
+
+def _marked(hint: Any) -> tuple[Any, Entries]:
+    """A type without its marks, and the rule among these."""
+    hint, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    return hint, next((mark for mark in marks if isinstance(mark, Entries)), ANYTHING)
+
+
+def _dtype(hint: Any) -> Any:
+    """The type of the entries of an array."""
+    return np.dtype(get_args(get_args(hint)[1])[0])
 
 
 def is_thawing() -> bool:
@@ -282,10 +326,7 @@ class _Reader:
         fresh: the value in a fresh object, which knows more than the annotation: the shape of an
         array, or an object to fill.
         """
-        rule = ANYTHING
-        if get_origin(hint) is Annotated:
-            hint, *marks = get_args(hint)
-            rule = next((mark for mark in marks if isinstance(mark, Entries)), rule)
+        hint, rule = _marked(hint)
         if isinstance(hint, TypeVar):
             return self.read(name, self.memory, saved, fresh)
         if hint is Any and isinstance(fresh, Learned):
@@ -300,7 +341,7 @@ class _Reader:
         if kind in (Union, types.UnionType):
             return self.read(name, _member(get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
-            return self._array(name, np.dtype(get_args(get_args(hint)[1])[0]), rule, saved, fresh)
+            return self._array(name, _dtype(hint), rule, saved, fresh)
         if kind in PLAIN:
             return _plain(name, kind, saved, rule)
         if kind in (list, deque, tuple, dict):
@@ -328,8 +369,8 @@ class _Reader:
     def _fill(self, made: Any, learned: Tree) -> None:
         """Give a fresh object what it has learned."""
         reader = replace(self, memory=getattr(made, "remembers", self.memory))
-        values = reader._attributes(type(made), learned_names(type(made)), learned, made)
-        for name, value in values.items():
+        cls = type(made)
+        for name, value in reader._attributes(cls, learned_names(cls), learned, made).items():
             setattr(made, name, value)
         made.check_learned()
 
@@ -433,7 +474,7 @@ def _member(arms: tuple[Any, ...], saved: Tree) -> Any:
     """The member of a union that a value is of; the first one if its class does not tell."""
     named = saved.get("class") if isinstance(saved, dict) else type(saved).__name__
     for arm in arms:
-        plain = get_args(arm)[0] if get_origin(arm) is Annotated else arm
+        plain, _ = _marked(arm)
         if named == (get_origin(plain) or plain).__name__:
             return arm
     return next(arm for arm in arms if arm is not type(None))

@@ -73,13 +73,11 @@ class Skipping(WrapperBase):
 
     def __init__(self, agent: Agent, threshold: float) -> None:
         self._hold(agent)
-        self.threshold: float = (
+        self.threshold = self.longest_delay = (
             math.inf
             if threshold == math.inf
             else math.floor(checks.real("threshold", threshold, 0.0))
         )
-        self.longest_delay = self.threshold
-        self._kept_from = self._skipped = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Discard the episodes that are now too old, then begin the next one."""
@@ -163,13 +161,12 @@ class Pipeline(Holding):
     _late: Count
 
     def __init__(self, agent: Agent, max_delay: int, *, paths: str = "late") -> None:
-        self.max_delay = checks.integer("max_delay", max_delay, 0)
-        self.holds_feedback = self.longest_delay = self.max_delay
+        self.max_delay = self.holds_feedback = self.longest_delay = checks.integer(
+            "max_delay", max_delay, 0
+        )
         self._hold(agent)
         self.paths = checks.choice("paths", paths, PATHS)
         self._ledger = Ledger(self.problem, self.information, uses_paths=self.uses_paths)
-        self._held = {}
-        self._late = 0
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Use the feedback that is due, then begin the next episode."""

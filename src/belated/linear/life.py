@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from belated.core.arrays import Floats
+from belated.evaluation.verdict import ActionRow, Z
 from belated.linear.choice import Choice
 from belated.linear.fit import Known, Sums
 from belated.linear.model import Model, best_of
-from belated.verdict import ActionRow, Z
 
 
 @dataclass(frozen=True, slots=True)

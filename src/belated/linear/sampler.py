@@ -42,8 +42,8 @@ from belated.linear.logs import DecisionLog
 from belated.linear.model import Model, uniform
 from belated.linear.reward import LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
-from belated.sequences import Contest
-from belated.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
+from belated.evaluation.sequences import Contest
+from belated.evaluation.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 
 GROWTH = 0.07
 """The growth of what counts, decisions or reports, after which the models are fitted anew."""

@@ -24,7 +24,7 @@ from belated.linear.life import Overview
 from belated.service.session import Session
 from belated.service.tables import Tables
 from belated.service.wire import LARGEST_WHOLE, STATUS
-from belated.verdict import ActionRow, Verdict, Z, verdict
+from belated.evaluation.verdict import ActionRow, Verdict, Z, verdict
 
 Table = dict[str, Any]
 HISTORY = 1000

@@ -53,22 +53,16 @@ class Counts(Learned):
 
     successors: Annotated[Indices, Entries("T S A W", low=0, below="S")]
     counts: Annotated[Ints, Entries("T S A W", low=0)]
-    known: Annotated[Indices, Entries(low=0)]
-    visits: Annotated[Ints, Entries(low=0)]
+    known: Annotated[Indices, Entries("T S A", low=0)]
+    visits: Annotated[Ints, Entries("T S A", low=0)]
     arrived: Count
     _recent: deque[tuple[Path, Path]]  # rows and next states of the newest ones, if `recall`
 
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem, self._recall = problem, recall
         self._steps = problem.horizon if steps is None else steps
-        T = 1 if problem.homogeneous else problem.horizon
-        shape = (T, problem.states, problem.actions)
-        self.successors = np.zeros((*shape, 1), dtype=np.int32)
-        self.counts = np.zeros((*shape, 1), dtype=np.int64)
-        self.known = np.zeros(shape, dtype=np.int32)
-        self.visits = np.zeros(shape, dtype=np.int64)
-        self.arrived, self._recent = 0, deque()
-        T_step = np.minimum(np.arange(problem.horizon), T - 1)
+        super().__init__({**problem.axes, "W": 1})
+        T_step = np.minimum(np.arange(problem.horizon), len(self.visits) - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
 
     @property
@@ -277,7 +271,8 @@ class Model(Learned):
     counts: Counts | None = None
 
     def __init__(self, problem: Problem, transitions: Transitions | None = None) -> None:
-        self._problem, self._transitions = problem, transitions
+        self._problem = problem
+        self._known = None if transitions is None else transitions.rows
 
     @property
     def arrived(self) -> int:
@@ -296,8 +291,8 @@ class Model(Learned):
     @property
     def rows(self) -> Rows:
         """The transitions, or an estimate of them, that values and probabilities follow from."""
-        assert self._transitions is not None
-        return self._transitions.rows
+        assert self._known is not None
+        return self._known
 
     def learn(self, paths: list[Trajectory], begun: int) -> None:
         """Count trajectories; `begun` is the number of episodes begun so far."""

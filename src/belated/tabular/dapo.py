@@ -52,7 +52,7 @@ from belated.core.versions import Kept, whole
 from belated.tabular.counts import ConfidenceSet, Counts, LogTerm, log_term
 from belated.tabular.kernels import delay_adapted, optimism, planning, weights
 from belated.tabular.parts.transitions import matching
-from belated.tabular.problem import Problem
+from belated.tabular.problem import ByPair, Problem
 from belated.tabular.records import Trajectory
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import LEAST_EXPLORATION, Parameters, Setting, both
@@ -159,7 +159,7 @@ class DAPO(Learner[PolicyAndSet]):
 
     _gap = 2.0  # the factor of H (upper - lower) in the bonus
     _set: ConfidenceSet | None
-    _total: Floats  # (H, S, A)
+    _total: ByPair
     _policy: Rows  # (H, S, A)
     _stale: bool  # whether the total has changed since the policy was computed
     _rate: Annotated[float, Entries(low=0.0)]
@@ -201,14 +201,11 @@ class DAPO(Learner[PolicyAndSet]):
             scale=self._scale,
         )
         self._transitions, self._start = transitions, problem.start_probabilities
-        self._set = None
         if transitions is None:
             counts = Counts(problem, recall=True, steps=problem.horizon - 1)
             self._set = ConfidenceSet(counts, self._log_term(), 1.0, variance=False)
         self._last: PolicyAndSet | None = None
-        self._total = np.zeros(problem.shape)
         self._policy = problem.uniform_policy()
-        self._stale = False
         self._rate, self._exploration, self._threshold = rate, exploration, math.inf
 
     def setting(self, paths: str) -> Setting:

@@ -115,9 +115,7 @@ class Doubling(WrapperBase):
             else checks.real("weight", weight, 0.0, 1e15, above=True)
         )
         self.phase = 1 if literal else max(1, math.ceil(math.log2(self.weight)))
-        self.estimate = 0.0
         self._waiting, self._reported = Waiting(agent.problem.actions), np.zeros(64, dtype=np.bool_)
-        self._kept_from = self._skipped = self._forgotten = 0
         self._begin_phase()
 
     def check_learned(self) -> None:

@@ -53,8 +53,8 @@ class Lazy(Holding):
 
     holds_feedback = math.inf
 
-    _before: Annotated[Ints, Entries(low=0)]  # visits at the start of the epoch
-    _since: Annotated[Ints, Entries(low=0)]
+    _before: Annotated[Ints, Entries("T S A", low=0)]  # visits at the start of the epoch
+    _since: Annotated[Ints, Entries("T S A", low=0)]
     _epochs: Count
 
     def __init__(self, agent: Agent, alpha: float) -> None:
@@ -68,11 +68,7 @@ class Lazy(Holding):
             alpha = checks.real("alpha", alpha, 1.0)
         self.alpha = alpha
         self._ledger = Ledger(self.problem, self.information, uses_paths=True)
-        H, S, A = self.problem.shape
-        steps = 1 if self.problem.homogeneous else H
-        self._steps: Ints = np.minimum(np.arange(H), steps - 1)
-        self._before, self._since = np.zeros((2, steps, S, A), dtype=np.int64)
-        self._held, self._epochs = {}, 0
+        self._steps: Ints = np.minimum(np.arange(self.problem.horizon), len(self._since) - 1)
 
     def begin_episode(self, now: float | None = None) -> Episode:
         """Begin a new epoch if it is due, then the next episode."""

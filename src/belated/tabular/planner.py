@@ -208,7 +208,6 @@ class DelayedPlanner(MemoryPlanner[SaidOrMet]):
         super().__init__(problem, transitions, changing, seed, keep=KEEP, by_step=True)
         self._probes = probe_rate(problem.horizon) if changing else 0.0
         self._alone = np.where(np.arange(len(self._memories.scores)) == PROBED, 0.0, -np.inf)
-        self._fruitless = 0
 
     def diagnostics(self) -> Mapping[str, float]:
         """The diagnostics of the ledger, the noise of costs, and the weights of the memories."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
 from belated.core.contract import FeedbackError, Information, Key, Notes, Scale, row_of
+from belated.core.tree import Entries
 from belated.tabular.records import Costs, StepCost, Steps, Trajectory, noted, read
 
 if TYPE_CHECKING:
     from belated.tabular.trial import Trial
+
+ByPair = Annotated[Floats, Entries("H S A")]
+"""What an agent learns for every step, state and action."""
 
 WIDEST = 2**31 - 1
 """The largest number of states, actions or steps: kernels use 32-bit indices."""

@@ -61,9 +61,7 @@ class Waiting(Learned):
     def __init__(self, choices: int) -> None:
         """Count for a learner with this many choices."""
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
-        self._counted = {}
-        self._begun = self.largest = self.arrived = self._delays = 0
-        self.total = self.given_up = self.late = 0
+        super().__init__()
 
     def begin(self) -> Outlook:
         """Begin the next episode.

@@ -28,7 +28,6 @@ import math
 from collections.abc import Mapping
 from typing import Annotated
 
-import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, frozen
@@ -62,7 +61,7 @@ class ZimmertSeldin(Learner[Weights]):
         (1, 1, 3)
     """
 
-    _losses: Floats  # (A,)
+    _losses: Annotated[Floats, Entries("A")]
     _counted: dict[int, None]  # the missing episodes that are counted, oldest first
     _total: Annotated[int, Entries(low=0)]
     _given_up: Count
@@ -72,9 +71,6 @@ class ZimmertSeldin(Learner[Weights]):
         self.tuning = checks.choice("tuning", tuning, TUNINGS)
         self.scale = checks.real("scale", scale, *SCALES)
         super().__init__(problem, tuning=self.tuning, scale=self.scale)
-        self._losses = np.zeros(problem.actions)
-        self._counted = {}
-        self._total = self._given_up = 0
 
     def _next_policy(self) -> tuple[Floats, Floats]:
         """Lines 2 to 5: the weights of the arms, as a policy (1, 1, A)."""

@@ -229,10 +229,8 @@ class DelayedOREPS(Learner[bool]):
             self._ledger = Ledger(problem, "next costs", uses_paths=self.uses_paths)
         # whether the measure moves when an episode begins, and not when costs arrive
         self._at_begin = self._known is None and project != "on arrival"
-        self._last = self._batch = None
         self._total = np.zeros((1, problem.states, problem.actions))
-        self._counted = False
-        self._rate, self._solves, self._unconverged = rate, 0, 0
+        self._rate = rate
 
     @property
     def axes(self) -> dict[str, Any]:

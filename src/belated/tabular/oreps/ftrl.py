@@ -50,7 +50,7 @@ from belated.tabular.kernels import planning
 from belated.tabular.oreps import barrier as kernels
 from belated.tabular.oreps.projection import entropies_of, merge_repeats
 from belated.tabular.parts.transitions import matching
-from belated.tabular.problem import Problem
+from belated.tabular.problem import ByPair, Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.tuning import Parameters, Setting
 
@@ -162,7 +162,7 @@ class DelayedFTRL(Learner[Occupancy]):
         20
     """
 
-    _total: Floats  # (H, S, A)
+    _total: ByPair
     _dual: Floats  # (H + 1, S), the multipliers of the last solve; 0 before
     _policy: Rows  # (H, S, A)
     _stale: bool  # whether line 3 must be solved again
@@ -204,12 +204,10 @@ class DelayedFTRL(Learner[Occupancy]):
         self._ways: Floats = np.broadcast_to(S if impossible else ways, (H, S, A))
         reach = frozen(transitions.reachable(self._start, H))
         self._rows = (*transitions.rows, reach, self._start)
-        self._total = np.zeros((H, S, A))
         self._dual = np.zeros((H + 1, S))
         self._policy = problem.uniform_policy()
         self._stale = True
         self._rate = rate
-        self._solves = self._unconverged = 0
         self._measure: Floats | None = None  # of the policy, once it is needed
 
     def setting(self, paths: str) -> Setting:

@@ -227,7 +227,7 @@ class UOBREPS(Learner[PolicyAndEpoch]):
     """
 
     _counts: Counts
-    _last_visits: Annotated[Ints, Entries(low=0)]  # (S, A), of the last step
+    _last_visits: Annotated[Ints, Entries("S A", low=0)]  # of the last step
     _epochs: dict[int, Epoch]  # the current one, and those that open episodes need
     _played: PolicyAndEpoch | None  # what the newest episode played
     _measure: Projection | None  # None: the first one is still to be computed
@@ -267,10 +267,7 @@ class UOBREPS(Learner[PolicyAndEpoch]):
             scale=self._scale,
         )
         self._counts = Counts(problem, steps=problem.horizon - 1)
-        self._last_visits = np.zeros(problem.shape[1:], dtype=np.int64)
-        self._played = self._measure = self._batch = None
-        self._rate, self._exploration, self._epochs = rate, exploration, {}
-        self._solves = self._unconverged = 0
+        self._rate, self._exploration = rate, exploration
         self._begin_epoch(1)
 
     @property

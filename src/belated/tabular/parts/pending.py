@@ -38,8 +38,7 @@ class Pending(Learned):
 
     def __init__(self, shape: tuple[int, ...], start: Floats) -> None:
         self.total, self._start = np.zeros(shape), start
-        self._coming = {}
-        self._delays = self._arrived = 0
+        super().__init__()
 
     def __contains__(self, episode: int) -> bool:
         return episode in self._coming

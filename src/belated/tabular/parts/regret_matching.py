@@ -40,7 +40,7 @@ from belated.core.tree import Entries, Learned, Rows
 from belated.tabular.kernels import matching
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.parts.update import Arrival, Outlook
-from belated.tabular.problem import Problem
+from belated.tabular.problem import ByPair, Problem
 from belated.tabular.tuning import Parameters
 
 NEWEST = 0.25
@@ -114,15 +114,13 @@ class Regrets(Learned):
         moved: whether anything ever was.
     """
 
-    regrets: Floats
-    hints: Floats
+    regrets: ByPair
+    hints: ByPair
     policy: Rows
     coming: Annotated[float, Entries(low=0.0)]
     stale: bool
     moved: bool
 
     def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.axes)
         self.problem, self.policy = problem, problem.uniform_policy()
-        self.regrets, self.hints = np.zeros(problem.shape), np.zeros(problem.shape)
-        self.coming = 0.0
-        self.stale = self.moved = False

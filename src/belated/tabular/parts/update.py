@@ -23,7 +23,7 @@ from belated.core.tree import Entries, Learned, Rows
 from belated.tabular.kernels import weights
 from belated.tabular.parts.costs import CostsPart
 from belated.tabular.counts import Model
-from belated.tabular.problem import Problem
+from belated.tabular.problem import ByPair, Problem
 from belated.tabular.tuning import Parameters
 
 
@@ -168,7 +168,7 @@ class SumOfQ(Learned):
         moved: whether it ever has.
     """
 
-    total: Floats
+    total: ByPair
     policy: Rows
     rates: Annotated[Floats, Entries("1|H", low=0.0)]
     constant: Annotated[float, Entries(low=0.0)] | None
@@ -178,11 +178,10 @@ class SumOfQ(Learned):
 
     def __init__(self, problem: Problem, rate: float | None, *, weighted: bool) -> None:
         self.problem, self.weighted = problem, weighted
-        self.total = np.zeros(problem.shape)
+        super().__init__(problem.axes)
         self.policy = problem.uniform_policy()
         self.rates = frozen(np.zeros(1))
-        self.constant, self.pending = rate, 0
-        self.stale = self.moved = False
+        self.constant = rate
 
 
 SOFTMAX = Softmax()

@@ -16,7 +16,7 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats
-from belated.sequences import Contest, Interval, needed
+from belated.evaluation.sequences import Contest, Interval, needed
 
 DRAWS = 4096
 SPANS = (
@@ -198,9 +198,8 @@ def _still(
     """What it takes until the first action can be expected to win; None if they hardly differ."""
     plays = np.array([row.plays for row in rows], dtype=float)
     gaps = np.array([-math.inf if row.retired else rows[first].mean - row.mean for row in rows])
-    present = plays / plays.sum() if shares is None else shares
     equal = np.where(np.isfinite(gaps), 1.0 / len(active), 0.0)
-    now = contest.still(first, gaps, present)
+    now = contest.still(first, gaps, plays / plays.sum() if shares is None else shares)
     later = contest.still(first, gaps, equal, 1.0 / len(active))
     if min(now, later) > HARDLY * max(plays.sum(), 1000.0):
         return None

@@ -21,12 +21,10 @@ import numpy as np
 
 from belated.core import checks
 from belated.core.arrays import Floats, Ints
+from belated.evaluation.sequences import Contest
 from belated.linear.exposure import Delays
 from belated.linear.logs import DecisionLog
 from belated.linear.reward import LARGEST
-from belated.sequences import Contest, Interval
-
-__all__ = ["Contest", "DecisionLog", "Interval", "Value", "follow", "shares", "value"]
 
 METHODS = ("ratio", "doubly robust")
 PRIOR = 30.0
@@ -110,8 +108,7 @@ def value(
     rng, even = np.random.default_rng(seed), np.full(n, 1.0 / n)
     drawn = [estimate(rng.multinomial(n, even)) for _ in range(samples)]
     low, high = (np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) + offset).tolist()
-    found = estimate(np.ones(n, dtype=np.int64)) + offset
-    return Value(found, low, high, effective, log.estimated)
+    return Value(estimate(np.ones(n, dtype=np.int64)) + offset, low, high, effective, log.estimated)
 
 
 def _probabilities(log: DecisionLog, policy: Floats | Callable[[Floats], Floats]) -> Floats:
