@@ -114,7 +114,7 @@ class Learned:
             kind = get_origin(hint) or hint
             if kind in (Union, types.UnionType) and type(None) in get_args(hint):
                 kind = type(None)
-            sizes: list[Any] = [axes.get(axis) for axis in rule.axes.split()]
+            sizes = [int(n) if n.isdigit() else axes.get(n) for n in rule.axes.split()]
             if kind is np.ndarray and sizes and None not in sizes:
                 setattr(self, name, np.zeros(sizes, _dtype(hint)))
             elif kind in EMPTY:

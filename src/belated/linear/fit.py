@@ -25,11 +25,11 @@ All have normal priors, as wide as those of the weights, but a factor at most as
 without a change a' = b' = 0, so that marginal likelihoods are known in closed form. Each prediction
 is made without the outcome that it predicts: otherwise old decisions would be predicted better than
 young ones, which have hardly reported. It is then a little lower the larger that outcome is, which
-a large factor could use where nothing else tells decisions apart. The change has a prior probability of 3 %, divided equally among the starts. If a change
-is more probable than not, the log begins at its median start, with the prior T = theta_i before it
-and P^-1 = V_i^-1 + D^-1: what was known is still the best guess, and what the decisions since then
-do not say remains as it was. The constant of all models is then fixed where every model has its
-own: it would move them all.
+a large factor could use where nothing else tells decisions apart. The change has a prior
+probability of 3 %, divided equally among the starts. If a change is more probable than not, the log
+begins at its median start, with the prior T = theta_i before it and P^-1 = V_i^-1 + D^-1: what was
+known is still the best guess, and what the decisions since then do not say remains as it was. The
+constant of all models is then fixed where every model has its own: it would move them all.
 
 **Drift** (`recent`, `drift`). A second regression fades decisions of age t by e^(-t / 400), around
 the weights theta_i of the first, with the precision D. Both predict each decision before it

@@ -77,14 +77,8 @@ class Rows(Learned):
 
     def __init__(self, width: int, silence: float | None) -> None:
         self.silent, self.silence = silence is not None, silence or 0.0
-        self.base = self.count = self.reserved = self.seen = self.reports = self.late = 0
-        self.x, self.said, self.events = np.zeros((0, width)), np.zeros((0, 2)), {}
-        self.model, self.known = (np.zeros(0, dtype=np.int32) for _ in range(2))
-        self.time, self.outcome, self.delay, self.until, self.probability = (
-            np.zeros(0) for _ in range(5)
-        )
         self.heard = self.clock = -LATEST
-        self.clocked, self.calls = None, []
+        super().__init__({"room": 0, "width": width})
 
     # Decisions
 

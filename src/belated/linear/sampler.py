@@ -32,7 +32,7 @@ from belated.core.contract import (
     check_is_agent,
 )
 from belated.core.episodes import newest
-from belated.core.tree import Count, Entries
+from belated.core.tree import Count, Entries, Learned
 from belated.linear import fit, life
 from belated.linear.choice import Choice
 from belated.linear.exposure import UNIT_EDGES
@@ -95,7 +95,7 @@ class LinearSampler(Model, Deciding):
     _evidence: Annotated[float, Entries(low=0.0, high=1.0)]  # the probability of another change
     _tested: Count  # decisions at the last test
     _fitted: Count  # the first decision after the last fit
-    _views: Floats  # weights by all decisions, by recent ones
+    _views: Annotated[Floats, Entries("2 models p")]  # weights by all decisions, by recent ones
     _batch: bool  # whether a batch has come since the last fit
     # What was known of the probabilities of decisions before their features were seen: without
     # features those of all actions; otherwise the smallest ones that floor and holdout allow.
@@ -130,12 +130,9 @@ class LinearSampler(Model, Deciding):
         checks.room(4 * self._models * d * d, actions=problem.actions, features=problem.width)
         self._ledger, self._acting = Rows(problem.width, silence), {}
         self._past = fit.Sums(self._models, d, d - problem.shared, rare=silence is not None)
-        self._prior, self._changed, self._evidence, self._tested = None, 0, 0.0, 0
-        self._batch = False
-        self._fitted, self._views = 0, np.zeros((2, self._models, self._past.p))
-        self._policies, self._policy_places = {}, dict[object, int]()  # the latter are not saved
-        self._asked, self._followed = None, (0.0, 0)
-        self._sequences = np.zeros(0)
+        self._followed, self._sequences = (0.0, 0), np.zeros(0)
+        Learned.__init__(self, self.axes)
+        self._policy_places = dict[object, int]()  # it is not saved
         # What the next look at the table need not sum up again; it is not saved.
         self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None
 
