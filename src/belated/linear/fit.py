@@ -70,6 +70,8 @@ RECENT = 400.0
 """The age at which a decision has 1 / e of its weight in the recent regression, in decisions."""
 LASTING = 1000.0
 """The same, in the share of that regression."""
+FADED = 4000
+"""The age from which a weight in the recent regression, at most e^-10, is left out."""
 NOISE = 3.0
 """The evidence below which the share is 0, as the square of a normal number."""
 FIXED = 1e15
@@ -413,6 +415,7 @@ def inflated(fitted: Belief, jump: Floats, weight: float) -> Belief:
 
 def recent(log: Weighed, sums: Sums, whole: Belief) -> Floats:
     """The weights of recent decisions around those of all, whose constant they keep, (M, p)."""
+    log = log.rows(slice(-FADED, None))
     gram, moment, weight = np.zeros_like(sums.gram), np.zeros_like(sums.moment), faded(log, RECENT)
     mass, total, none = weight * log.mass, weight * log.total, np.zeros(len(weight))
     accumulate(log.x, log.models, mass, total, none, gram, moment, gram)
