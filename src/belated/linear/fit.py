@@ -45,7 +45,7 @@ A model without recent decisions keeps its weights.
 """
 
 import math
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -467,11 +467,19 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief) -> tuple[float, int]:
     prior = np.tile(np.stack([slope, np.full(M, sums.ridge)], axis=1), 2)
     # sums (start, model) over the decisions from each start on: from the first, from none at last
     grams, moments = np.zeros((len(at) + 2, M, 2, 2)), np.zeros((len(at) + 2, M, 2))
-    cells = log.models + M * np.searchsorted(at, np.arange(n), side="right")
-    cells = np.where(log.models < 0, -1, cells).astype(np.int32)
+    segments = np.searchsorted(at, np.arange(n), side="right").astype(np.int32)
     z, flat = (said - fitted.constant)[:, None], grams.reshape(-1, 2, 2)
     residual = total - mass * said
-    accumulate(z, cells, mass, residual, np.zeros(n), flat, moments.reshape(-1, 2), flat)
+    accumulate(
+        z,
+        log.models + M * segments,
+        mass,
+        residual,
+        np.zeros(n),
+        flat,
+        moments.reshape(-1, 2),
+        flat,
+    )
     grams[..., 0, 1] = grams[..., 1, 0]
     late, later = (np.cumsum(part[::-1], axis=0)[::-1] for part in (grams, moments))
     both, sides = np.tile(late, (2, 2)), np.tile(later, 2)
@@ -483,12 +491,11 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief) -> tuple[float, int]:
     logs = np.where(ready, gained, -math.inf)
     top = max(0.0, float(logs.max()))
     weights = np.exp(logs - top)
-    any_start = float(weights.sum())
-    median = int(np.searchsorted(np.cumsum(weights), 0.5 * any_start))
-    return any_start / (any_start + math.exp(-top)), at[min(median, len(at) - 1)]
+    shares = np.cumsum(weights) / (weights.sum() + math.exp(-top))
+    return shares.item(-1), at[int(np.searchsorted(shares, 0.5 * shares[-1]))]
 
 
-def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -> Floats:
+def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -> Any:
     """Twice the log of the marginal likelihood of residuals, up to what all hypotheses share.
 
     gram: (..., M, q, q), moment: (..., M, q), prior: precisions (M, q); summed over M.

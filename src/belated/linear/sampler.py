@@ -331,9 +331,8 @@ class LinearSampler(Model, Deciding):
         sums = self._sums(log)
         fitted, variance = fit.regressed(sums, self._prior)
         if self.changes and self.made - self._tested >= max(TESTED * self._counted, BATCH):
-            self._tested, first = self.made, max(self._changed - base, 0)
-            later = log.rows(slice(first, None))
-            self._evidence, start = fit.evidence(later, sums, fitted)
+            self._tested, first = self.made, self._first
+            self._evidence, start = fit.evidence(log.rows(slice(first, None)), sums, fitted)
             if self._evidence > 0.5:  # the log begins anew after the change
                 before = self._sums(log.rows(slice(first + start)))
                 weight = fit.PSEUDO if self.problem.shared else fit.FIXED
@@ -360,9 +359,11 @@ class LinearSampler(Model, Deciding):
             for place, theta in enumerate(self._views):
                 constant = self.known.constant
                 said[new, place] = fit.predictions(log.x[new], log.models[new], theta, constant)
-        first, self._fitted = max(self._changed - base, 0), self.begun
-        later = log.rows(slice(first, None))
-        late, share = fit.recent(later, sums, whole), fit.drift(later, said[first:], variance)
+        later, self._fitted = log.rows(slice(self._first, None)), self.begun
+        late, share = (
+            fit.recent(later, sums, whole),
+            fit.drift(later, said[self._first :], variance),
+        )
         self._views = frozen(np.stack([whole.theta, late]))
         return whole._replace(theta=whole.theta + share * (late - whole.theta))
 
@@ -370,6 +371,11 @@ class LinearSampler(Model, Deciding):
     def _counted(self) -> int:
         """How many decisions count: those since the last change."""
         return max(self.made - self._changed, 0)
+
+    @property
+    def _first(self) -> int:
+        """The place of the first decision after the last change."""
+        return max(self._changed - self._ledger.base, 0)
 
     def _weigh(self) -> fit.Weighed:
         """The log as a regression takes it."""
@@ -383,8 +389,7 @@ class LinearSampler(Model, Deciding):
         at: the places of the decisions in the log; by default they are its first.
         """
         sums = copy.deepcopy(past or self._past)
-        first = max(self._changed - self._ledger.base, 0)
-        sums.take(log, first if at is None else int(np.searchsorted(at, first)))
+        sums.take(log, self._first if at is None else int(np.searchsorted(at, self._first)))
         return sums
 
     def _summed_up(self, sums: fit.Sums, fitted: fit.Belief, variance: float) -> fit.Known:
@@ -400,8 +405,8 @@ class LinearSampler(Model, Deciding):
             math.sqrt(variance),
             min(sums.hits.sum() / max(sums.exposed.sum(), 1e-9), 1.0),
             sums.nonzero,
-            made + math.ceil(max(growth * self._counted, 1.0)),
-            reports + math.ceil(max(growth * counted, 1.0)),
+            made + 1 + int(growth * self._counted),
+            reports + 1 + int(growth * counted),
         )
 
     # The life of a learner
