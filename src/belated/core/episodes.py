@@ -579,7 +579,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
 
     def _is_ready(self, entry: Open[Memory]) -> bool:
         """Whether what the agent learns an episode from has arrived."""
-        return entry.costs is not None and (entry.path is not None or not self.waits_for_paths)
+        return bool(entry.outcomes) and (entry.path is not None or not self.waits_for_paths)
 
     def _prepare(self, paths: list[Any], entries: list[Open[Memory]]) -> None:
         """Use a batch as a whole, its new paths and episodes, before learning from each of them."""
