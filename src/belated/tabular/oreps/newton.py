@@ -567,10 +567,7 @@ def direction_by_gradients(
             break
         respond(p, rows, pi, post, spread, x, u)
         # curvature <p, (I + G) p> in the inner product of d; u = -G p
-        curvature = 0.0
-        for h in range(1, H):
-            for s in range(S):
-                curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
+        curvature = (d[1:] * p[1:] * (p[1:] - u[1:])).sum()
         if not (curvature > 0.0 and curvature < np.inf):
             break
         # the step along p to the least error, then the next conjugate direction
@@ -580,9 +577,7 @@ def direction_by_gradients(
                 y[h, s] += length * p[h, s]
                 r[h, s] -= length * (p[h, s] - u[h, s])
                 size += r[h, s] * r[h, s] * d[h, s]
-        for h in range(1, H):
-            for s in range(S):
-                p[h, s] = r[h, s] + size / before * p[h, s]
+        p[1:] = r[1:] + size / before * p[1:]
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, post, spread, x, u)
     return -(d * u * m).sum(), done
