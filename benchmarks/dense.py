@@ -18,36 +18,39 @@ class DensePasses:
         self.costs, self.policy = costs, policy
         self.total = np.zeros(policy.shape)
 
-    def known(self):
-        """Policy evaluation."""
+    def backward(self, step):
+        """Add Q of every step; `step` makes it of the next values and the number of steps left."""
         H, S, _ = self.policy.shape
         V = np.zeros(S)
         for h in range(H - 1, -1, -1):
-            Q = self.costs + self.p @ V
+            Q = step(V, H - h)
             self.total[h] += Q
             V = (self.policy[h] * Q).sum(-1)
+
+    def known(self):
+        """Policy evaluation."""
+        self.backward(lambda V, left: self.costs + self.p @ V)
 
     def bonus_pass(self):
         """Policy evaluation on empirical transitions with a bonus."""
-        H, S, _ = self.policy.shape
-        V = np.zeros(S)
-        for h in range(H - 1, -1, -1):
-            Q = np.clip(self.costs - self.bonus + self.p @ V, 0.0, H - h)
+
+        def step(V, left):
+            Q = np.clip(self.costs - self.bonus + self.p @ V, 0.0, left)
             Q[self.unseen] = 0.0
-            self.total[h] += Q
-            V = (self.policy[h] * Q).sum(-1)
+            return Q
+
+        self.backward(step)
 
     def confidence(self):
         """Optimistic evaluation: sort, cumulative sum, clip, for every row."""
-        H, S, _ = self.policy.shape
-        V = np.zeros(S)
-        for h in range(H - 1, -1, -1):
+
+        def step(V, left):
             order = np.argsort(V)
             width = self.width[:, :, order]
             extra = np.clip(self.rest - (np.cumsum(width, -1) - width), 0.0, width)
-            Q = self.costs + (self.lower[:, :, order] + extra) @ V[order]
-            self.total[h] += Q
-            V = (self.policy[h] * Q).sum(-1)
+            return self.costs + (self.lower[:, :, order] + extra) @ V[order]
+
+        self.backward(step)
 
     def softmax(self, rate=0.1):
         """The new policy."""

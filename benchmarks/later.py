@@ -23,7 +23,6 @@ import pages
 import belated as bl
 from belated.core.arrays import Floats, frozen
 from belated.tabular.kernels import delay_adapted, optimism
-from belated.tabular.parts.transitions import NO_TOTAL
 
 SIZE, H = 10, 50
 RATES = {"learning_rate": 0.01, "exploration": 0.01}
@@ -119,11 +118,8 @@ def unknown(world: bl.World, episodes: int) -> str:
     agent._set.counts.recall_from(episodes)
     policy = frozen(rng.dirichlet(np.ones(A), problem.shape[:2]))
     box, start = agent._set.box, problem.start_probabilities
-    no_costs = frozen(np.zeros((1, S, A)))
-    found = optimism.occupancy_bounds(box, no_costs, NO_TOTAL, policy, start)
-    bounds = pages.cpu_time(
-        lambda: optimism.occupancy_bounds(box, no_costs, NO_TOTAL, policy, start), 3
-    )
+    found = optimism.occupancy_bounds(box, policy, start)
+    bounds = pages.cpu_time(lambda: optimism.occupancy_bounds(box, policy, start), 3)
     total, last = np.zeros(problem.shape), np.zeros(S)
     path, costs = world.mdp.play(uniform, rng, 0), frozen(rng.random(H))
     arguments = (path.states, path.actions, costs, policy, policy, *found, 0.01, 2.0, total)

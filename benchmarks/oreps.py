@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pages
 
 import belated as bl
 from belated.core.arrays import Floats, frozen
@@ -28,7 +29,6 @@ from belated.tabular.oreps import newton as kernels
 from belated.tabular.oreps.projection import Dynamics, initial_reference, project
 from belated.tabular.parts.transitions import Model
 
-RESULTS = Path(__file__).parent / "OREPS.md"
 ETA = 0.1
 
 
@@ -159,8 +159,7 @@ def main():
         f"\nFirst update with an empty cache: {first:.0f} s known, {second:.0f} s more for "
         f"unknown; from the cache {again:.1f} s and {again_unknown:.1f} s.\n"
     )
-    RESULTS.write_text("\n".join(lines))
-    print("\n".join(lines))
+    pages.write("OREPS.md", lines)
 
 
 if __name__ == "__main__":

@@ -20,23 +20,7 @@ from pathlib import Path
 import numpy as np
 import service_decisions
 import service_memory
-from service_server import CONNECTIONS, Connection, Server, ready
-
-
-async def rate(connections: list[Connection], work, seconds: float) -> tuple:
-    """Requests per second and their times; `work` is asked for the next request."""
-    end = time.perf_counter() + seconds
-    times: list[float] = []
-
-    async def drive(connection: Connection) -> None:
-        while (now := time.perf_counter()) < end and (request := work()) is not None:
-            status, _ = await connection.ask(*request)
-            assert status == 200, (status, request)
-            times.append(time.perf_counter() - now)
-
-    start = time.perf_counter()
-    await asyncio.gather(*map(drive, connections))
-    return len(times) / (time.perf_counter() - start), np.array(times)
+from service_server import CONNECTIONS, Connection, Server, connected, timed
 
 
 async def begun(connections: list[Connection], name: str, count: int) -> list[int]:
@@ -68,7 +52,15 @@ def single_commits(directory: Path, seconds: float = 2.0) -> float:
 
 
 async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
-    connections = await ready(server.port)
+    """Requests of the robot and the shop, and a mixed load."""
+    async with connected(server.port) as connections:
+        lines = await requests(server, connections, seconds)
+        lines += await feedback(server, connections, directory, int(750 * seconds))
+    async with connected(server.port) as connections:  # idle ones were closed
+        return lines + await mixed(connections, 2 * seconds)
+
+
+async def requests(server: Server, connections: list[Connection], seconds: float) -> list[str]:
     base = "/v1/learners/robot"
     empties, decides = [], []
     episodes = iter(await begun(connections, "robot", int(3000 * seconds)))
@@ -78,27 +70,24 @@ async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
         e, h = next(pairs)
         return "POST", f"{base}/decide", {"episode": e, "step": h, "state": 0}
 
-    costs: dict[str, list[float]] = {"empty": [], "decide": []}
-
-    async def measured(name: str, work) -> tuple:
-        before = server.processor()
-        found, times = await rate(connections, work, seconds / 2)
-        costs[name].append((server.processor() - before) / len(times))
-        return found, times
+    async def rate(work) -> tuple[float, np.ndarray, float]:
+        """Requests per second, their times, and the processor seconds of each."""
+        times, _, took, spent = await timed(server, connections, work, seconds / 2)
+        return len(times) / took, times, spent / len(times)
 
     for _ in range(3):
-        empties.append((await measured("empty", lambda: ("GET", "/healthz")))[0])
-        decides.append(await measured("decide", decide))
-    begins = await rate(
-        connections, lambda: ("POST", "/v1/learners/shop/episodes", {}), seconds / 2
+        empties.append(await rate(lambda: ("GET", "/healthz")))
+        decides.append(await rate(decide))
+    begins = await rate(lambda: ("POST", "/v1/learners/shop/episodes", {}))
+    ratios = [r / e for (e, *_), (r, *_) in zip(empties, decides, strict=True)]
+    empty, decided = (np.median([r for r, *_ in each]) for each in (empties, decides))
+    empty_cost, decide_cost = (
+        1e6 * np.median([cost for *_, cost in each]) for each in (empties, decides)
     )
-    empty, decided = np.median(empties), np.median([r for r, _ in decides])
-    ratios = [r / e for e, (r, _) in zip(empties, decides, strict=True)]
-    empty_cost, decide_cost = (1e6 * np.median(costs[name]) for name in ("empty", "decide"))
     rows = [
         ("empty route (`GET /healthz`)", empty, None),
-        ("decide", decided, np.concatenate([t for _, t in decides])),
-        ("begin (shop)", *begins),
+        ("decide", decided, np.concatenate([times for _, times, _ in decides])),
+        ("begin (shop)", *begins[:2]),
     ]
     lines = [
         "`python benchmarks/service.py speeds`: uvicorn with one process, SQLite on disk, "
@@ -113,19 +102,19 @@ async def speeds(server: Server, directory: Path, seconds: float) -> list[str]:
     for name, found, times in rows:
         parts = ("-", "-") if times is None else map(milliseconds, np.percentile(times, (50, 99)))
         lines.append(f"| {name} | {found:,.0f} | {' | '.join(parts)} |")
-    lines += [
+    return [
+        *lines,
         "",
         f"Decisions are served at {np.median(ratios):.2f} of the rate of the empty route (median "
         f"of {len(ratios)} rounds in turn; {min(ratios):.2f} to {max(ratios):.2f}). In processor "
         f"time, which other programs disturb less, the empty route takes {empty_cost:.0f} us and a "
         f"decision {decide_cost:.0f} us with its commit: {empty_cost / decide_cost:.2f}.",
     ]
-    lines += await feedback(connections, directory, int(750 * seconds))
-    connections = await ready(server.port)  # idle ones were closed
-    return lines + await mixed(connections, 2 * seconds)
 
 
-async def feedback(connections: list[Connection], directory: Path, episodes: int) -> list[str]:
+async def feedback(
+    server: Server, connections: list[Connection], directory: Path, episodes: int
+) -> list[str]:
     """Durable records per second, in batches, against single commits."""
     alone = single_commits(directory)
     numbers = await begun(connections, "robot", episodes)
@@ -138,7 +127,8 @@ async def feedback(connections: list[Connection], directory: Path, episodes: int
         body = {"records": found}
         return None if found is None else ("POST", "/v1/learners/robot/feedback/batch", body)
 
-    found, _ = await rate(connections[:4], work, 60.0)
+    times, _, took, _ = await timed(server, connections[:4], work, 60.0)
+    found = len(times) / took
     alone = (alone + single_commits(directory)) / 2  # before and after
     return [
         "",
@@ -182,8 +172,6 @@ async def mixed(connections: list[Connection], seconds: float) -> list[str]:
         lines.append(
             f"| {name} | {' | '.join(map(milliseconds, np.percentile(found, (50, 99))))} |"
         )
-    for connection in connections:
-        connection.close()
     return lines
 
 
@@ -214,17 +202,13 @@ def measured(
     """A section, from a separate server."""
     if name == "decisions":
         return service_decisions.decisions(directory, seconds)
+    data = directory / "data"
     if name == "speeds":
-        server = Server(directory)
-        section = speeds(server, directory / "data", seconds)
-    else:
-        inside = str(Path(service_memory.__file__).resolve())
-        server = Server(directory, inside, options=(str(episodes),))
-        section = service_memory.memory(server, directory / "data", episodes, minutes)
-    try:
-        return asyncio.run(section)
-    finally:
-        server.stop()
+        with Server(directory) as server:
+            return asyncio.run(speeds(server, data, seconds))
+    inside = str(Path(service_memory.__file__).resolve())
+    with Server(directory, inside, options=(str(episodes),)) as server:
+        return asyncio.run(service_memory.memory(server, data, episodes, minutes))
 
 
 def main() -> None:

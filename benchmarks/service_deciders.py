@@ -28,10 +28,7 @@ async def measured(servers: list[Server], seconds: float, batch: int) -> tuple[f
     rng = random.Random(0)
     links = []
     for server in servers:
-        some = await ready(server.port)
-        links += some[: CONNECTIONS // len(servers)]
-        for link in some[CONNECTIONS // len(servers) :]:
-            link.close()
+        links += await ready(server.port, CONNECTIONS // len(servers))
     path = "/v1/learners/ten/decide" + ("/batch" if batch > 1 else "")
     bodies = [body(rng) for _ in range(max(batch, 100))]
 

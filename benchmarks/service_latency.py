@@ -15,10 +15,11 @@ import os
 import random
 import tempfile
 import time
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-from service_server import UNLIMITED, Connection, Server, ready
+from service_server import UNLIMITED, Server, connected, timed
 
 BARE = """
 import json, socket, sys
@@ -61,29 +62,17 @@ def body(rng: random.Random) -> dict:
 async def measured(server: Server, connections: int, seconds: float, batch: int = 1) -> list[float]:
     """Decisions per second, milliseconds at p50 and p99, microseconds of processor time each."""
     rng = random.Random(0)
-    links = await ready(server.port)
-    while len(links) > connections:
-        links.pop().close()
-    times: list[float] = []
+    bodies = [body(rng) for _ in range(500)]
+    path, asked = "decide", cycle(bodies)
+    if batch > 1:
+        path, asked = "decide/batch", cycle([{"decisions": bodies[:batch]}])
 
-    async def ask(link: Connection, end: float) -> None:
-        while time.perf_counter() < end:
-            asked = body(rng)
-            path = "decide"
-            if batch > 1:
-                asked, path = {"decisions": [body(rng) for _ in range(batch)]}, "decide/batch"
-            start = time.perf_counter()
-            status, _ = await link.ask("POST", f"/v1/learners/ten/{path}", asked)
-            assert status == 200, status
-            times.append(time.perf_counter() - start)
+    def work() -> tuple:
+        return "POST", f"/v1/learners/ten/{path}", next(asked)
 
-    await asyncio.gather(*(ask(link, time.perf_counter() + 0.5) for link in links))
-    times.clear()
-    before, start = server.processor(), time.perf_counter()
-    await asyncio.gather(*(ask(link, start + seconds) for link in links))
-    took, spent = time.perf_counter() - start, server.processor() - before
-    for link in links:
-        link.close()
+    async with connected(server.port, connections) as links:
+        await timed(server, links, work, 0.5)
+        times, _, took, spent = await timed(server, links, work, seconds)
     p50, p99 = 1e3 * np.quantile(times, [0.5, 0.99])
     return [batch * len(times) / took, p50, p99, 1e6 * spent / (batch * len(times))]
 

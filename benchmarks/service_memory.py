@@ -146,7 +146,7 @@ async def serve(path: Path, episodes: int) -> None:
 
 async def memory(server: Server, directory: Path, episodes: int, minutes: float) -> list[str]:
     """Resident memory against episodes, of which there are fewer if time runs out."""
-    connections = (await ready(server.port))[:OUTSIDE]
+    connections = await ready(server.port, OUTSIDE)
     watch = connections.pop()
     shop, start = Shop("outside", 0.1), time.perf_counter()
     points: list[tuple] = []

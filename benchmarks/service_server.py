@@ -8,7 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Self
+
+import numpy as np
 
 CONNECTIONS = 64
 PATIENCE = 600.0
@@ -37,7 +42,10 @@ deadline_episodes = 100000
 
 
 class Server:
-    """A server in its own process. command: the arguments of Python before the configuration."""
+    """A server in its own process, which ends with a `with` block.
+
+    command: the arguments of Python before the configuration.
+    """
 
     def __init__(
         self,
@@ -58,6 +66,12 @@ class Server:
             assert self.process.poll() is None, self.said()
             time.sleep(0.05)
         self.port = int(found[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def said(self) -> str:
         """What it has printed."""
@@ -109,14 +123,48 @@ class Connection:
         self._writer.close()
 
 
-async def ready(port: int) -> list[Connection]:
+@asynccontextmanager
+async def connected(port: int, most: int = CONNECTIONS) -> AsyncIterator[list[Connection]]:
+    """Connections to a server, once it is ready; they are closed at the end."""
+    connections = await ready(port, most)
+    try:
+        yield connections
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+async def ready(port: int, most: int) -> list[Connection]:
     """Connections to a server, once it is ready; one that has ended is an error."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                connections = [await Connection().open(port) for _ in range(CONNECTIONS)]
+                connections = [await Connection().open(port) for _ in range(most)]
                 while (await connections[0].ask("GET", "/readyz"))[0] != 200:
                     await asyncio.sleep(0.1)
                 return connections
             except ConnectionError:
                 await asyncio.sleep(0.1)
+
+
+async def timed(
+    server: Server, connections: list[Connection], work: Callable[[], tuple | None], seconds: float
+) -> tuple[np.ndarray, list[bytes], float, float]:
+    """Times of requests, answers, the seconds in all, and the processor seconds of the server.
+
+    work: makes the next request; None ends a connection's work early.
+    """
+    times: list[float] = []
+    answers: list[bytes] = []
+    before, start = server.processor(), time.perf_counter()
+
+    async def drive(connection: Connection) -> None:
+        while (now := time.perf_counter()) < start + seconds and (request := work()) is not None:
+            status, body = await connection.ask(*request)
+            assert status == 200, (status, body[:200])
+            times.append(time.perf_counter() - now)
+            answers.append(body)
+
+    await asyncio.gather(*map(drive, connections))
+    took = time.perf_counter() - start
+    return np.array(times), answers, took, server.processor() - before

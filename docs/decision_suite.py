@@ -9,9 +9,7 @@ if they are given, to docs/decision_tuning.csv, the figure to docs/decision_suit
 page. Without directories the tables are made again from the scores.
 """
 
-import csv
 import dataclasses
-import io
 import sys
 from pathlib import Path
 
@@ -36,20 +34,11 @@ def gather(directory: Path, tuning: Path | None = None) -> None:
     for source, target in ((directory, SCORES), (tuning, TUNING)):
         if source is None:
             continue
-        results = Results(source)
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(
-            [
-                line.case,
-                line.agent,
-                *(f"{x:.4f}" for x in (line.score.mean, line.score.low, line.score.high)),
-                line.seeds,
-            ]
-            for line in results.lines
-        )
-        target.write_text(buffer.getvalue(), encoding="utf-8")
+        cells = []
+        for line in Results(source).lines:
+            score = (f"{x:.4f}" for x in (line.score.mean, line.score.low, line.score.high))
+            cells.append([line.case, line.agent, *score, line.seeds])
+        tables.write(target, COLUMNS, cells)
     figure = Results(directory).figure("profile", title=False)
     figure.savefig(FIGURE, dpi=160)
 
@@ -64,17 +53,15 @@ def _same(first: Experiment, second: Experiment) -> bool:
 def read(path: Path) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Score, lower and upper end, by agent and case."""
     found: dict[str, dict[str, tuple[float, float, float]]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            values = (float(row["score"]), float(row["low"]), float(row["high"]))
-            found.setdefault(row["agent"], {})[row["case"]] = values
+    for row in tables.read(path):
+        values = (float(row["score"]), float(row["low"]), float(row["high"]))
+        found.setdefault(row["agent"], {})[row["case"]] = values
     return found
 
 
 def seeds() -> dict[int, list[str]]:
     """The agents by the number of seeds of their scores, most first."""
-    with SCORES.open(encoding="utf-8", newline="") as file:
-        counts = {row["agent"]: int(row["seeds"]) for row in csv.DictReader(file)}
+    counts = {row["agent"]: int(row["seeds"]) for row in tables.read(SCORES)}
     return {n: [a for a in counts if counts[a] == n] for n in sorted(set(counts.values()))[::-1]}
 
 

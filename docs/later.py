@@ -8,8 +8,6 @@ numbers of an experiment that is not there stay as they are. Without a directory
 again from the numbers.
 """
 
-import csv
-import io
 import re
 import sys
 from pathlib import Path
@@ -50,15 +48,13 @@ def gather(out: Path) -> None:
         for line in results.lines_on(swept=True):
             settings.setdefault(line.agent, []).append(line)
         taken = {best.agent for best, *_ in results.choices.values()}
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(["agent", "setting", "mean score", "taken"])
+        cells = []
         for learner, lines in settings.items():
             agent = results.experiment.base(learner)
             setting = learner.removeprefix(f"{agent}, ")
             score = statistics.mean_score(lines)
-            writer.writerow([agent, setting, score, "yes" if learner in taken else ""])
-        _file(name).write_text(buffer.getvalue(), encoding="utf-8")
+            cells.append([agent, setting, score, "yes" if learner in taken else ""])
+        tables.write(_file(name), ["agent", "setting", "mean score", "taken"], cells)
     for name, figure in ((MDPS, "later.svg"), (ARMS, "arms.svg")):
         if name in there:
             _score_map(_finished(out / name)).savefig(DOCS / figure, metadata={"Date": None})
@@ -100,8 +96,7 @@ def _file(name: str) -> Path:
 
 def rows(name: str) -> list[Row]:
     """The numbers of an experiment."""
-    with _file(name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return tables.read(_file(name))
 
 
 def rows_by(column: str, name: str) -> dict[str, list[Row]]:

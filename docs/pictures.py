@@ -71,6 +71,22 @@ MakeAgent = Callable[[bl.Problem, bl.Transitions, np.ndarray], bl.Agent]
 """An agent for a problem, its transitions and the delays of the run; it takes what it may know."""
 
 
+def known(update: object) -> MakeAgent:
+    """Delayed OPPO with known transitions."""
+    return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p, update=update)
+
+
+def tuned_dapo(scale: float = 1.0, dynamics: str = "known") -> MakeAgent:
+    """DAPO with the theory's rates times a factor; the radius of unknown transitions knows K."""
+
+    def make(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DAPO:
+        given = {"transitions": p} if dynamics == "known" else {"episodes": len(d)}
+        rates = bl.tuning.dapo(problem, len(d), bl.delays.total_delay(d), dynamics=dynamics)
+        return bl.DAPO(problem, **given, **{name: scale * rate for name, rate in rates.items()})
+
+    return make
+
+
 def learning(
     path: Path,
     world: bl.World,
@@ -118,9 +134,7 @@ def oppo(path: Path) -> None:
         return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=part, update=update)
 
     agents = {
-        "known transitions": lambda problem, p, d: bl.DelayedOPPO(
-            problem, transitions=p, update=update
-        ),
+        "known transitions": known(update),
         "Bonus()": unknown(bl.parts.Bonus()),
         "Confidence(\n  radius_scale=0.01)": unknown(bl.parts.Confidence(radius_scale=0.01)),
         "Confidence()": unknown(bl.parts.Confidence()),
@@ -175,10 +189,7 @@ def ucbvi(path: Path) -> None:
 
 def skipping(path: Path) -> None:
     """Heavy-tailed delays and three thresholds."""
-
-    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.05))
-
+    inside = known(bl.parts.Softmax(learning_rate=0.05))
     agents: dict[str, MakeAgent] = {"nothing skipped": inside}
     for threshold in (30, 5, 2):
         agents[f"threshold {threshold}"] = lambda problem, p, d, threshold=threshold: (
@@ -190,10 +201,7 @@ def skipping(path: Path) -> None:
 
 def doubling(path: Path) -> None:
     """Phases with and without restarts against the anytime rule, all step sizes times 20."""
-
-    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(scale=20))
-
+    inside = known(bl.parts.Softmax(scale=20))
     agents = {
         "anytime rule": inside,
         "Doubling": lambda problem, p, d: bl.wrappers.Doubling(inside(problem, p, d)),
@@ -207,15 +215,12 @@ def doubling(path: Path) -> None:
 
 def parallel(path: Path) -> None:
     """Copies that take turns against one learner."""
-
-    def make(problem: bl.Problem, p: bl.Transitions) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.5))
-
+    inside = known(bl.parts.Softmax(learning_rate=0.5))
     agents = {
-        "Delayed OPPO": lambda problem, p, d: make(problem, p),
-        "BOLD": lambda problem, p, d: bl.wrappers.Bold(lambda: make(problem, p)),
+        "Delayed OPPO": inside,
+        "BOLD": lambda problem, p, d: bl.wrappers.Bold(lambda: inside(problem, p, d)),
         "Parallel": lambda problem, p, d: bl.wrappers.Parallel(
-            lambda: make(problem, p), int(d.max())
+            lambda: inside(problem, p, d), int(d.max())
         ),
     }
     world = bl.environments.gridworld(size=4, horizon=8)
@@ -224,10 +229,7 @@ def parallel(path: Path) -> None:
 
 def pipeline(path: Path) -> None:
     """Every delay made the largest one."""
-
-    def inside(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
-        return bl.DelayedOPPO(problem, transitions=p, update=bl.parts.Softmax(learning_rate=0.1))
-
+    inside = known(bl.parts.Softmax(learning_rate=0.1))
     agents = {
         "Delayed OPPO": inside,
         "Pipeline": lambda problem, p, d: bl.wrappers.Pipeline(inside(problem, p, d), int(d.max())),
@@ -238,10 +240,6 @@ def pipeline(path: Path) -> None:
 
 def regret_matching(path: Path) -> None:
     """A goal that moves, with and without hints, and two softmax updates."""
-
-    def known(update: object) -> MakeAgent:
-        return lambda problem, p, d: bl.DelayedOPPO(problem, transitions=p, update=update)
-
     agents = {
         "RegretMatching()": known(bl.parts.RegretMatching()),
         "RegretMatching(\n  hints=False)": known(bl.parts.RegretMatching(hints=False)),
@@ -265,10 +263,6 @@ def changing(episodes: int, every: int, seed: int) -> bl.World:
 def dapo(path: Path) -> None:
     """DAPO and OPPO under bandit feedback, with the theory's rates and with ten times them."""
 
-    def tuned(problem: bl.Problem, d: np.ndarray, scale: float) -> dict[str, float]:
-        rates = bl.tuning.dapo(problem, len(d), bl.delays.total_delay(d))
-        return {name: scale * rate for name, rate in rates.items()}
-
     def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DelayedOPPO:
         rates = bl.tuning.oppo_bandit(problem, len(d), bl.delays.total_delay(d))
         costs, update = (
@@ -278,12 +272,8 @@ def dapo(path: Path) -> None:
         return bl.DelayedOPPO(problem, transitions=p, costs=costs, update=update)
 
     agents = {
-        "DAPO, tuned": lambda problem, p, d: bl.DAPO(
-            problem, transitions=p, **tuned(problem, d, 1.0)
-        ),
-        "DAPO, both rates\ntimes 10": lambda problem, p, d: bl.DAPO(
-            problem, transitions=p, **tuned(problem, d, 10.0)
-        ),
+        "DAPO, tuned": tuned_dapo(),
+        "DAPO, both rates\ntimes 10": tuned_dapo(10.0),
         "Delayed OPPO, tuned": opponent,
     }
     world = changing(6000, 6000, 3)
@@ -302,14 +292,10 @@ def ftrl(path: Path) -> None:
 
         return make
 
-    def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DAPO:
-        rates = bl.tuning.dapo(problem, len(d), bl.delays.total_delay(d))
-        return bl.DAPO(problem, transitions=p, **{name: 10 * r for name, r in rates.items()})
-
     agents = {
         "FTRL, for practice": tuned(False),
         "FTRL, as printed": tuned(True),
-        "DAPO, both rates\ntimes 10": opponent,
+        "DAPO, both rates\ntimes 10": tuned_dapo(10.0),
     }
     world = changing(6000, 6000, 3)
     learning(path, world, bl.delays.geometric(10), 6000, agents, smooth=3)
@@ -326,15 +312,10 @@ def uob_reps(path: Path) -> None:
 
         return make
 
-    def opponent(problem: bl.Problem, p: bl.Transitions, d: np.ndarray) -> bl.DAPO:
-        D = bl.delays.total_delay(d)
-        rates = bl.tuning.dapo(problem, len(d), D, dynamics="unknown")
-        return bl.DAPO(problem, episodes=len(d), **rates)
-
     agents = {
         "UOB-REPS, tuned": scaled(1.0, 1.0),
         "UOB-REPS, tuned,\nradius times 0.05": scaled(1.0, 0.05),
-        "DAPO, tuned": opponent,
+        "DAPO, tuned": tuned_dapo(dynamics="unknown"),
     }
     world = changing(3000, 3000, 3)
     learning(path, world, bl.delays.geometric(10), 3000, agents, smooth=3)

@@ -8,7 +8,6 @@ docs/suite.png, tables to the pages. Without a directory figure and tables are m
 scores.
 """
 
-import csv
 import dataclasses
 import sys
 from collections import Counter
@@ -49,17 +48,14 @@ def gather(directory: Path) -> None:
     missing = [key for key in wanted if key not in known]
     if missing:
         raise ValueError(f"the results must have every run, got none of {missing[0]}")
-    with SCORES.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("case", "agent", "seed", "score", "seconds"))
-        writer.writerows((*key, f"{known[key]:.6f}", f"{taken[key]:.2f}") for key in wanted)
+    cells = ((*key, f"{known[key]:.6f}", f"{taken[key]:.2f}") for key in wanted)
+    tables.write(SCORES, ("case", "agent", "seed", "score", "seconds"), cells)
 
 
 def time() -> str:
     """The processor time of the runs whose time is known, and what takes longest."""
     spent: dict[str, Counter[str]] = {"agent": Counter(), "case": Counter()}
-    with SCORES.open(encoding="utf-8", newline="") as file:
-        timed = [row for row in csv.DictReader(file) if row["seconds"]]
+    timed = [row for row in tables.read(SCORES) if row["seconds"]]
     for row in timed:
         for kind, total in spent.items():
             total[row[kind]] += float(row["seconds"])
@@ -72,11 +68,10 @@ def time() -> str:
 def scores(information: str) -> Scores:
     """The scores of the cases with "bandit" or "full" information."""
     found: Scores = {}
-    with SCORES.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["case"].startswith("full") == (information == "full"):
-                own = found.setdefault(row["agent"], {}).setdefault(row["case"], [])
-                own.append(float(row["score"]))
+    for row in tables.read(SCORES):
+        if row["case"].startswith("full") == (information == "full"):
+            own = found.setdefault(row["agent"], {}).setdefault(row["case"], [])
+            own.append(float(row["score"]))
     return found
 
 

@@ -1,10 +1,24 @@
 """Tables that pages of the documentation take from numbers in files."""
 
+import csv
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # for the suites
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a file of numbers, by column."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a file of numbers."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 
 def markdown(head: list[str], cells: list[list[str]], align: str = "---") -> str:

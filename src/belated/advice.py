@@ -31,6 +31,7 @@ from belated import parts, wrappers
 from belated.core import checks
 from belated.core.contract import PATHS, Agent, Information, nested
 from belated.core.tree import parameters
+from belated.evaluation.verdict import proof
 from belated.linear.choice import Choice
 from belated.linear.sampler import LinearSampler
 from belated.onehot import TableSampler
@@ -41,7 +42,6 @@ from belated.tabular.planner import DelayedPlanner
 from belated.tabular.problem import Problem
 from belated.tabular.transitions import Transitions
 from belated.tabular.ucbvi import DelayedUCBVI, UCBVISetting
-from belated.evaluation.verdict import proof
 
 WIDTH = 88
 

@@ -640,7 +640,7 @@ def test_what_is_learned_begins_at_zero_unless_the_constructor_sets_it():
 
         def __init__(self):
             self.given = 7
-            super().__init__({"S": 2, "A": 3})
+            self.set_first_values({"S": 2, "A": 3})
 
     made = Means()
     assert made.sums.tolist() == [[0.0] * 3] * 2

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import belated as bl
-from belated.lab import part, run, store, toml
+from belated.lab import RunsFailed, part, run, store, toml
 from belated.lab.engine import outcomes
 from belated.lab.run import execute
 from belated.lab.spec import Case, Learner
@@ -331,6 +331,23 @@ def test_the_others_finish_where_the_workers_of_one_run_always_die(tmp_path):
         "waits/a/seed-0": False, "fine/a/seed-0": True,
         "waits/a/seed-1": False, "fine/a/seed-1": True,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_while_all_is_built_is_named_by_its_run(tmp_path):
+    def dies(brief):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    agents = (SMALL.agents[0], Learner("dies", part(dies)))
+    experiment = dataclasses.replace(
+        SMALL, agents=agents, cases=(Case("first"),), seeds=1, first_seed=7
+    )
+    before, finished, (failed,) = execute(experiment, tmp_path / "out", jobs=2)
+    assert (before, finished) == (0, 1)
+    assert failed.task.name == "first/dies/seed-7"
+    assert failed.reason.startswith("its worker died 3 times")
+    with pytest.raises(RunsFailed, match="1 of 2 runs failed, the first, first/dies/seed-7: its w"):
+        run(experiment, tmp_path / "out", jobs=2)
 
 
 @pytest.mark.slow

@@ -566,7 +566,7 @@ class WrapperBase(Configured, Deciding):
     def _hold(self, agent: Agent, parts: Iterable[str] = AGENT, *, fresh: bool = True) -> None:
         """Take the agent inside, if it may stand there; see `check_inside`."""
         check_inside(self, "agent", agent, parts, fresh=fresh)
-        super().__init__(getattr(agent.problem, "axes", {}))
+        self.set_first_values(getattr(agent.problem, "axes", {}))
         self.agent, self.uses_paths = agent, agent.uses_paths
         self.information = agent.information
 

@@ -46,6 +46,9 @@ class Quantiles(Learned):
 
     _buckets: dict[int, Count]  # by the least number of each
 
+    def __init__(self) -> None:
+        self._buckets = {}
+
     def add(self, number: int) -> None:
         """Count a number of at least 0."""
         if number >> EXACT:
@@ -150,7 +153,7 @@ class Episodes(Learned, Generic[Memory]):
         remembers: Any = bool,
         remember: int = REMEMBER,
     ) -> None:
-        super().__init__()
+        self.set_first_values()
         self.remembers = remembers
         self._problem, self._information = problem, information
         self._uses_paths, self._remember = uses_paths, remember
@@ -535,7 +538,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
     def __init__(self, problem: Any, **arguments: Any) -> None:
         """Store the arguments of the constructor, by name and in their order."""
         self.problem, self._arguments = problem, arguments
-        super().__init__({**getattr(problem, "axes", {}), **getattr(self, "axes", {})})
+        self.set_first_values({**getattr(problem, "axes", {}), **getattr(self, "axes", {})})
         self.seed = arguments.get("seed", 0)
         self._ledger = Ledger(
             problem, self.information, uses_paths=self.uses_paths, remembers=self.remembers
@@ -579,7 +582,7 @@ class Learner(Configured, Deciding, ABC, Generic[Memory]):
 
     def _is_ready(self, entry: Open[Memory]) -> bool:
         """Whether what the agent learns an episode from has arrived."""
-        return entry.costs is not None and (entry.path is not None or not self.waits_for_paths)
+        return bool(entry.outcomes) and (entry.path is not None or not self.waits_for_paths)
 
     def _prepare(self, paths: list[Any], entries: list[Open[Memory]]) -> None:
         """Use a batch as a whole, its new paths and episodes, before learning from each of them."""

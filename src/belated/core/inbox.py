@@ -136,6 +136,25 @@ class Batch:
     known: dict[int, Facts] = field(default_factory=dict)
 
 
+def _check_together(
+    deadline: object, clock: object, default: object, grace: object, hold: bool
+) -> None:
+    """Check that arguments of an inbox have the deadline that they need, and go together."""
+    given = {"clock": clock, "default": default, "grace": grace, "hold": hold or None}
+    for name, value in given.items():
+        if deadline is None and value is not None:
+            raise ValueError(f"{name} needs a deadline, got None")
+    if grace is not None and (default is not None or hold):
+        raise ValueError(
+            f"grace must be None beside {'hold=True' if hold else 'a default'}, which is learned "
+            f"from at the deadline; got {checks.show(grace)}"
+        )
+    if clock not in (None, "now", NO_CLOCK) and not callable(clock):
+        raise ValueError(
+            f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
+        )
+
+
 class Inbox(WrapperBase):
     """An agent that accepts records as a queue delivers them.
 
@@ -193,20 +212,7 @@ class Inbox(WrapperBase):
         clip: bool = False,
     ) -> None:
         self.hold = checks.flag("hold", hold)
-        given = {"clock": clock, "default": default, "grace": grace, "hold": hold or None}
-        for name, value in given.items():
-            if deadline is None and value is not None:
-                raise ValueError(f"{name} needs a deadline, got None")
-        if grace is not None and (default is not None or hold):
-            beside = "hold=True" if hold else "a default"
-            raise ValueError(
-                f"grace must be None beside {beside}, which is learned from at the deadline; "
-                f"got {checks.show(grace)}"
-            )
-        if clock not in (None, "now", NO_CLOCK) and not callable(clock):
-            raise ValueError(
-                f"clock must be a function such as time.time, or 'now', got {checks.show(clock)}"
-            )
+        _check_together(deadline, clock, default, grace, hold)
         self._timed = clock is not None
         self.deadline = self._limit("deadline without a clock", "deadline", deadline, 0)
         self.grace = self._limit("grace", "grace", grace, 1)
@@ -214,10 +220,9 @@ class Inbox(WrapperBase):
         if checks.flag("clip", clip) and rewards is None:
             raise ValueError("clip needs rewards=(low, high), got None")
         self.reads_delays = deadline is not None
-        waits = math.inf if self._timed else self.deadline or 0
-        self.holds_feedback = waits if self.hold else 0
         used_until = math.inf if self.deadline is None else self.deadline + (self.grace or 0)
         self.longest_delay = 0 if self._timed else used_until
+        self.holds_feedback = (math.inf if self._timed else used_until) if self.hold else 0
         self._hold(agent, fresh=False)
         if rewards is not None and not agent.problem.one_outcome:
             raise ValueError(
@@ -235,7 +240,7 @@ class Inbox(WrapperBase):
             remember=self.remember,
         )
         self._kept_from = self._due_from = next(iter(agent.open_episodes()), agent.begun)
-        self._now, self._began = -LARGEST_FLOAT, deque()
+        self._now = -LARGEST_FLOAT
         self._counts = dict.fromkeys((*KINDS, *EXPIRED), 0)
         self._unreported = deque(maxlen=MOST_UNREPORTED)
         if clock != "now" and not is_thawing():

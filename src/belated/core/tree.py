@@ -9,7 +9,7 @@ is needed to save it:
         visits: Annotated[Ints, Entries("S A", low=0)]
 
         def __init__(self, problem):
-            super().__init__(problem.axes)
+            self.set_first_values(problem.axes)
 
 `freeze` turns an object into dictionaries, lists, numbers, texts and arrays:
 
@@ -97,17 +97,15 @@ Count = Annotated[int, Entries(low=0, high=checks.MOST)]
 
 
 class Learned:
-    """An object whose annotated attributes without a value are what it has learned.
+    """An object whose annotated attributes without a value are what it has learned."""
 
-    Args:
-        axes: the sizes of axes, by name.
-    """
-
-    def __init__(self, axes: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+    def set_first_values(self, axes: Mapping[str, Any] = types.MappingProxyType({})) -> None:
         """Begin with nothing learned, except for the attributes that are set already.
 
         Numbers and arrays whose axes are known are 0, flags False, optional values None, and
         containers empty. Other attributes are set by the constructor of the class.
+
+        axes: the sizes of axes, by name.
         """
         for name in [n for n in learned_names(type(self)) if not hasattr(self, n)]:
             hint, rule = _marked(_hints(type(self)).get(name))
@@ -116,7 +114,7 @@ class Learned:
                 kind = type(None)
             sizes = [int(n) if n.isdigit() else axes.get(n) for n in rule.axes.split()]
             if kind is np.ndarray and sizes and None not in sizes:
-                setattr(self, name, np.zeros(sizes, _dtype(hint)))
+                setattr(self, name, np.zeros(sizes, *get_args(get_args(hint)[1])))
             elif kind in EMPTY:
                 setattr(self, name, kind())
 
@@ -281,11 +279,6 @@ def _marked(hint: Any) -> tuple[Any, Entries]:
     return hint, next((mark for mark in marks if isinstance(mark, Entries)), ANYTHING)
 
 
-def _dtype(hint: Any) -> Any:
-    """The type of the entries of an array."""
-    return np.dtype(get_args(get_args(hint)[1])[0])
-
-
 def is_thawing() -> bool:
     """Whether an object is being made from a tree, so that agents inside need not be fresh."""
     return _THAWING.get()
@@ -341,7 +334,7 @@ class _Reader:
         if kind in (Union, types.UnionType):
             return self.read(name, _member(get_args(hint), saved), saved, fresh)
         if kind is np.ndarray:
-            return self._array(name, _dtype(hint), rule, saved, fresh)
+            return self._array(name, np.dtype(*get_args(get_args(hint)[1])), rule, saved, fresh)
         if kind in PLAIN:
             return _plain(name, kind, saved, rule)
         if kind in (list, deque, tuple, dict):

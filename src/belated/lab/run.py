@@ -171,7 +171,7 @@ def execute(
     failed: list[Attempt] = []
     with closing(outcomes(experiment, planned, min(jobs, len(tasks)), engine)) as found:
         for rehearsal in islice(found, 1):
-            if rehearsal.rows is None:
+            if rehearsal.trace:  # if only its worker has died, the runs show whose it was
                 raise ValueError(f"{source}: {rehearsal.reason}" if source else rehearsal.reason)
         store.open_for(directory, experiment)
         for outcome in progressed(experiment.name, found, len(tasks)):

@@ -78,7 +78,7 @@ class Rows(Learned):
     def __init__(self, width: int, silence: float | None) -> None:
         self.silent, self.silence = silence is not None, silence or 0.0
         self.heard = self.clock = -LATEST
-        super().__init__({"room": 0, "width": width})
+        self.set_first_values({"room": 0, "width": width})
 
     # Decisions
 

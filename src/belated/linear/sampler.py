@@ -32,7 +32,7 @@ from belated.core.contract import (
     check_is_agent,
 )
 from belated.core.episodes import newest
-from belated.core.tree import Count, Entries, Learned
+from belated.core.tree import Count, Entries
 from belated.linear import fit, life
 from belated.linear.choice import Choice
 from belated.linear.exposure import UNIT_EDGES
@@ -131,7 +131,7 @@ class LinearSampler(Model, Deciding):
         self._ledger, self._acting = Rows(problem.width, silence), {}
         self._past = fit.Sums(self._models, d, d - problem.shared, rare=silence is not None)
         self._followed, self._sequences = (0.0, 0), np.zeros(0)
-        Learned.__init__(self, self.axes)
+        self.set_first_values(self.axes)
         self._policy_places = dict[object, int]()  # it is not saved
         # What the next look at the table need not sum up again; it is not saved.
         self._looked: tuple[tuple[float, ...], Ints, int, fit.Sums] | None = None

@@ -61,7 +61,7 @@ class Counts(Learned):
     def __init__(self, problem: Problem, *, recall: bool = False, steps: int | None = None) -> None:
         self._problem, self._recall = problem, recall
         self._steps = problem.horizon if steps is None else steps
-        super().__init__({**problem.axes, "W": 1})
+        self.set_first_values({**problem.axes, "W": 1})
         T_step = np.minimum(np.arange(problem.horizon), len(self.visits) - 1)
         self._row_of_step: Ints = T_step * problem.states * problem.actions
 

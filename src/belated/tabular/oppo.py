@@ -199,7 +199,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
     def _learn(self, entry: Open[PlayedPolicy]) -> None:
         """Update by an episode, unless it met its mask or is too late."""
         played = entry.memory
-        if played is None or is_past(entry.number, self.begun - 1, self._threshold):
+        if played is None or is_past(entry.number, self._ledger.begun - 1, self._threshold):
             return
         part = self._explore_part
         if part is not None and part.met(played.mask, entry.path):
@@ -212,7 +212,7 @@ class DelayedOPPO(Learner[PlayedPolicy]):
             entry.path,
             lambda: frozen(self._with_exploration(policy, played.mask)),
             model,
-            self.begun,
+            self._ledger.begun,
         )
         estimate = frozen(self._cost_part.estimate(self._costs, seen))
         self._update_part.learn(self._update, Arrival(policy, estimate, model))

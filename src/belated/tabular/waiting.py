@@ -61,7 +61,7 @@ class Waiting(Learned):
     def __init__(self, choices: int) -> None:
         """Count for a learner with this many choices."""
         self._patience = 8.0 / math.log(choices) if choices > 1 else math.inf
-        super().__init__()
+        self.set_first_values()
 
     def begin(self) -> Outlook:
         """Begin the next episode.

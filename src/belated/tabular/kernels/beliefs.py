@@ -235,8 +235,6 @@ def learn(
     # stage 3: log weights relative to the best memory, cut off from below
     scores[:] = np.maximum(scores - scores.max(), LEAST)
     for i in range(n):
-        best = -math.inf
-        for m in range(N):
-            best = max(best, local[m, cells[i]])
+        best = local[:, cells[i]].max()
         for m in range(N):
             local[m, cells[i]] = max(local[m, cells[i]] - best, LEAST)

@@ -219,10 +219,7 @@ def _extreme(
         _back(box, h, no_costs, policy[h], no_total, values, sorting, now)
         values, now = now, values
     # the start distribution times the values of the first step
-    bound = 0.0
-    for x in range(S):
-        bound += start[x] * values[x]
-    return bound
+    return (start * values).sum()  # type: ignore[no-any-return]
 
 
 @njit(cache=True)

@@ -77,10 +77,7 @@ def start_value(rows: Rows, costs: Floats, policy: Floats, start: Floats) -> flo
                     value += weight * plus_next(cost[s, a], prob, succ, after, s, a)
             now[s] = value
         now, after = after, now
-    value = 0.0
-    for s in range(S):
-        value += start[s] * after[s]
-    return value
+    return (start * after).sum()  # type: ignore[no-any-return]
 
 
 @njit(cache=True)

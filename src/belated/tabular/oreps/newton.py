@@ -118,6 +118,84 @@ def exponentials(w: Floats, free: Bools, out: Floats) -> tuple[float, float]:
 
 
 @njit(cache=True)
+def beyond(
+    scale: float, low: Floats, high: Floats, weights: Floats, free: Bools
+) -> tuple[float, float]:
+    """How much the free shares, weights * scale, are above the box in all, and below it."""
+    over = under = 0.0
+    for y in range(weights.size):
+        if free[y]:
+            share = weights[y] * scale
+            if share > high[y]:
+                over += share - high[y]
+            elif share < low[y]:
+                under += low[y] - share
+    return over, under
+
+
+@njit(cache=True)
+def peg(
+    scale: float,
+    sides: tuple[bool, bool],
+    low: Floats,
+    high: Floats,
+    p: Floats,
+    log_p: Floats,
+    free: Bools,
+    rest: float,
+) -> tuple[float, float]:
+    """Peg the free variables beyond a side of the box to their bounds.
+
+    sides: whether it is done above the box, and below it. log_p holds the weights of the free
+    variables. Returns the sum of the weights that stay free, and what is left of the rest of p.
+    """
+    above, below = sides
+    total = 0.0
+    for y in range(p.size):
+        if free[y]:
+            share, bound = log_p[y] * scale, -1.0
+            if above and share > high[y]:
+                bound = high[y]
+            elif below and share < low[y]:
+                bound = low[y]
+            if bound >= 0.0:
+                free[y] = False
+                p[y] = bound
+                log_p[y] = np.log(bound)
+                rest -= bound
+            else:
+                total += log_p[y]
+    return total, max(rest, 1e-300)
+
+
+@njit(cache=True)
+def release(
+    multiplier: float,
+    w: Floats,
+    low: Floats,
+    high: Floats,
+    p: Floats,
+    log_p: Floats,
+    free: Bools,
+    rest: float,
+) -> tuple[bool, float]:
+    """Free the variables that the multiplier pulls off their bounds, and add their p to the rest.
+
+    Returns whether there are any, and the rest.
+    """
+    found = False
+    for y in range(p.size):
+        if not free[y] and low[y] < high[y]:
+            pull = log_p[y] - w[y]  # the multiplier at which y would leave its bound
+            if (p[y] == high[y] and multiplier < pull - 1e-6) or (
+                p[y] == low[y] and multiplier > pull + 1e-6
+            ):
+                free[y] = found = True
+                rest += p[y]
+    return found, rest
+
+
+@njit(cache=True)
 def choose_law(
     w: Floats, low: Floats, high: Floats, p: Floats, log_p: Floats, free: Bools
 ) -> float:
@@ -129,17 +207,17 @@ def choose_law(
     Writes p, log_p and free (whether a variable is not pegged). Returns the minimum.
     """
     S = w.size
+    value = mass = 0.0
     # stage 1: a box whose bounds sum to 1 leaves no choice; p is the bounds themselves
     floor, ceiling = low.sum(), high.sum()
     if floor >= 1.0 - BOX_SLACK or ceiling <= 1.0 + BOX_SLACK:
-        value = 0.0  # sum p (log p - w), where 0 log 0 = 0
+        bounds, sum_of_bounds = (low, floor) if floor >= 1.0 - BOX_SLACK else (high, ceiling)
+        free[:] = False
         for y in range(S):
-            share = low[y] / floor if floor >= 1.0 - BOX_SLACK else high[y] / ceiling
-            p[y] = share
-            free[y] = False
-            log_p[y] = np.log(share) if share > 0.0 else -np.inf
-            if share > 0.0:
-                value += share * (log_p[y] - w[y])
+            p[y] = bounds[y] / sum_of_bounds
+            log_p[y] = np.log(p[y]) if p[y] > 0.0 else -np.inf
+            if p[y] > 0.0:  # 0 log 0 = 0
+                value += p[y] * (log_p[y] - w[y])
         return value
     # stage 2: all variables with room start free, with p in proportion to exp(w)
     rest = 1.0  # mass left for the free variables
@@ -154,55 +232,22 @@ def choose_law(
                 top, total = exponentials(w, free, log_p)
                 if top == -np.inf:
                     break
-            # p = exp(w) scale fills the rest; how far does it leave the box on either side?
+            # p = exp(w) scale fills the rest; what leaves the box most is pegged, and fills less
             scale = rest / total
-            over = under = 0.0
-            for y in range(S):
-                if free[y]:
-                    share = log_p[y] * scale
-                    if share > high[y]:
-                        over += share - high[y]
-                    elif share < low[y]:
-                        under += low[y] - share
+            over, under = beyond(scale, low, high, log_p, free)
             if over == 0.0 and under == 0.0:
                 break
-            # stage 3: peg the variables beyond the worse side, and take their mass off the rest
-            total = 0.0
-            for y in range(S):
-                if free[y]:
-                    share = log_p[y] * scale
-                    bound = -1.0
-                    if over >= under and share > high[y]:
-                        bound = high[y]
-                    elif under >= over and share < low[y]:
-                        bound = low[y]
-                    if bound >= 0.0:
-                        free[y] = False
-                        p[y] = bound
-                        log_p[y] = np.log(bound)
-                        rest -= bound
-                    else:
-                        total += log_p[y]
-            rest = max(rest, 1e-300)
+            sides = (over >= under, under >= over)
+            total, rest = peg(scale, sides, low, high, p, log_p, free, rest)
         multiplier = np.log(scale) - top
         if rest > 1e-9 or top == -np.inf:
             break
         # hardly any mass is left: a rounding error may have pegged one variable too many
-        released = False
-        for y in range(S):
-            if not free[y] and low[y] < high[y]:
-                pull = log_p[y] - w[y]  # the multiplier at which y would leave its bound
-                if (p[y] == high[y] and multiplier < pull - 1e-6) or (
-                    p[y] == low[y] and multiplier > pull + 1e-6
-                ):
-                    free[y] = True
-                    rest += p[y]
-                    released = True
+        released, rest = release(multiplier, w, low, high, p, log_p, free, rest)
         if not released:
             break
         total = 0.0
-    # stage 4: write p and log p = w + multiplier of the free variables; sum p (log p - w)
-    value = mass = 0.0
+    # stage 3: write p and log p = w + multiplier of the free variables; sum p (log p - w)
     for y in range(S):
         if free[y]:
             p[y] = log_p[y] * scale
@@ -522,10 +567,7 @@ def direction_by_gradients(
             break
         respond(p, rows, pi, post, spread, x, u)
         # curvature <p, (I + G) p> in the inner product of d; u = -G p
-        curvature = 0.0
-        for h in range(1, H):
-            for s in range(S):
-                curvature += d[h, s] * p[h, s] * (p[h, s] - u[h, s])
+        curvature = (d[1:] * p[1:] * (p[1:] - u[1:])).sum()
         if not (curvature > 0.0 and curvature < np.inf):
             break
         # the step along p to the least error, then the next conjugate direction
@@ -535,9 +577,7 @@ def direction_by_gradients(
                 y[h, s] += length * p[h, s]
                 r[h, s] -= length * (p[h, s] - u[h, s])
                 size += r[h, s] * r[h, s] * d[h, s]
-        for h in range(1, H):
-            for s in range(S):
-                p[h, s] = r[h, s] + size / before * p[h, s]
+        p[1:] = r[1:] + size / before * p[1:]
     # x = B^-1 y, and the slope of the value along it: -<u, m> under d
     respond(y, rows, pi, post, spread, x, u)
     return -(d * u * m).sum(), done
@@ -624,6 +664,50 @@ def add_chosen(
 
 
 @njit(cache=True)
+def add_known(h: int, rows: NewtonRows, post: Floats, M: Floats) -> None:
+    """Add posterior * p of the known rows of step h to the M (S, S) of the next step."""
+    S, A, slots = post.shape
+    t, u = min(h, rows.successors.shape[0] - 1), min(h, rows.law.shape[0] - 1)
+    for s in range(S):
+        for a in range(A):
+            targets = rows.successors[t, s, a]
+            for j in range(slots):
+                if post[s, a, j] > 0.0:
+                    for k in range(slots):
+                        M[targets[j], targets[k]] += post[s, a, j] * rows.law[u, s, a, k]
+
+
+@njit(cache=True)
+def substitute_back(
+    rows: NewtonRows, point: Point, carried: Floats, offset: Floats, x: Floats
+) -> float:
+    """Write x(h) = offset(h) + carried(h) x(h + 1), backward. Returns the slope -<d log d, m>."""
+    successors, law, _, _, reach, _ = rows
+    _, _, _, pi, _, d, m = point
+    H, S, A = pi.shape
+    T, _, _, slots = successors.shape
+    slope = 0.0
+    x[:] = 0.0
+    for h in range(H - 1, 0, -1):
+        t, u = min(h, T - 1), min(h, law.shape[0] - 1)
+        for s in range(S):
+            if not reach[h, s]:
+                continue
+            x[h, s] = offset[h, s]
+            for y in range(S):
+                x[h, s] += carried[h, s, y] * x[h + 1, y]
+            answer = m[h, s] + x[h, s]
+            for a in range(A):
+                targets = successors[t, s, a]
+                ahead = 0.0
+                for j in range(slots):
+                    ahead += law[u, s, a, j] * x[h + 1, targets[j]]
+                answer -= pi[h, s, a] * ahead
+            slope -= d[h, s] * answer * m[h, s]
+    return slope
+
+
+@njit(cache=True)
 def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     """Solve Newton's system exactly by eliminating the steps 1, 2, ... in turn.
 
@@ -634,7 +718,7 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
     allocates arrays of about H * S^2 numbers.
     """
     successors, law, _, _, reach, box = rows
-    _, _, _, pi, _, d, m = point
+    _, _, _, pi, _, _, m = point
     H, S, A = pi.shape
     T, _, _, slots = successors.shape
     post = np.zeros((S, A, slots))
@@ -684,34 +768,9 @@ def direction_by_blocks(rows: NewtonRows, point: Point, x: Floats) -> float:
         table[:, :S] = 0.0
         if h == H - 1:
             break
-        # stage 4: M of the next step, sum over rows of posterior * p
+        # stage 4: M of the next step
         if box:
             add_chosen(h, rows, post, left, right, table[:, :S])
-            continue
-        for s in range(S):
-            for a in range(A):
-                targets = successors[t, s, a]
-                for j in range(slots):
-                    if post[s, a, j] > 0.0:
-                        for k in range(slots):
-                            table[targets[j], targets[k]] += post[s, a, j] * law[u, s, a, k]
-    # stage 5, backward: x(h) = offset(h) + carried(h) x(h + 1), and the slope -<d log d, m>
-    slope = 0.0
-    x[:] = 0.0
-    for h in range(H - 1, 0, -1):
-        t, u = min(h, T - 1), min(h, law.shape[0] - 1)
-        for s in range(S):
-            if not reach[h, s]:
-                continue
-            x[h, s] = offset[h, s]
-            for y in range(S):
-                x[h, s] += carried[h, s, y] * x[h + 1, y]
-            answer = m[h, s] + x[h, s]
-            for a in range(A):
-                targets = successors[t, s, a]
-                ahead = 0.0
-                for j in range(slots):
-                    ahead += law[u, s, a, j] * x[h + 1, targets[j]]
-                answer -= pi[h, s, a] * ahead
-            slope -= d[h, s] * answer * m[h, s]
-    return slope
+        else:
+            add_known(h, rows, post, table[:, :S])
+    return substitute_back(rows, point, carried, offset, x)

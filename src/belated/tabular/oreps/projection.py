@@ -30,6 +30,7 @@ from typing import Annotated
 
 import numpy as np
 
+from belated.core import checks
 from belated.core.arrays import Bools, Floats, frozen
 from belated.core.tree import Entries
 from belated.core.versions import Policy
@@ -64,11 +65,12 @@ class Dynamics:
     reach: Bools = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.laws, Rows):
-            reach = reachable(self.laws, self.start, self.horizon)
-        else:
-            reach = _reachable_in_box(self.laws, self.start, self.horizon)
-        object.__setattr__(self, "reach", reach)
+        reach = (
+            reachable(self.laws, self.start, self.horizon)
+            if isinstance(self.laws, Rows)
+            else _reachable_in_box(self.laws, self.start, self.horizon)
+        )
+        checks.fix(self, "reach", reach)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -346,22 +348,17 @@ class _Newton:
         length = 1.0
         while length >= shortest:
             V[:] = before + length * self.x
-            if not np.isfinite(V).all():
-                length *= 0.5
-                continue
-            self.evaluate(start=False)
-            if gap <= tolerance:
-                good = self.gap <= tolerance and self.residual <= (1.0 - 0.2 * length) * residual
-            else:
+            if np.isfinite(V).all():
+                self.evaluate(start=False)
+                nearer = self.residual <= (1.0 - 0.2 * length) * residual
                 falls = abs(slope) > 1e-10 * (1.0 + abs(value)) and (
                     self.value <= value + 1e-4 * length * slope
                 )
-                nearer = self.residual <= (1.0 - 0.2 * length) * residual
                 good = self.gap <= (1.0 - 0.1 * length) * gap or (
                     not cautious and (falls or nearer) and self.gap <= 2.0 * gap
                 )
-            if good:
-                return True
+                if (self.gap <= tolerance and nearer) if gap <= tolerance else good:
+                    return True
             length *= 0.5
         V[:] = before
         self.evaluate(start=False)

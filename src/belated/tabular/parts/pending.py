@@ -38,7 +38,7 @@ class Pending(Learned):
 
     def __init__(self, shape: tuple[int, ...], start: Floats) -> None:
         self.total, self._start = np.zeros(shape), start
-        super().__init__()
+        self.set_first_values()
 
     def __contains__(self, episode: int) -> bool:
         return episode in self._coming

@@ -122,5 +122,5 @@ class Regrets(Learned):
     moved: bool
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.axes)
+        self.set_first_values(problem.axes)
         self.problem, self.policy = problem, problem.uniform_policy()

@@ -80,16 +80,14 @@ class Confidence:
 
     def start(self, problem: Problem, costs: CostsPart) -> ConfidenceModel:
         """A fresh model."""
-        if self.sets == "doubled":
-            return DoubledModel(problem, self, Counts(problem))
-        if self.sets == "newest":
-            return ConfidenceModel(problem, self, Counts(problem, recall=costs.weighted))
-        if costs.weighted:
+        printed, doubled = self.sets == "printed", self.sets == "doubled"
+        if printed and costs.weighted:
             raise ValueError(
                 'Confidence(sets="printed") has no effect on importance weights, whose sets are '
                 "those of the beginning of their episode; leave it out"
             )
-        return ConfidenceModel(problem, self, Counts(problem, recall=True))
+        counts = Counts(problem, recall=printed or (costs.weighted and not doubled))
+        return (DoubledModel if doubled else ConfidenceModel)(problem, self, counts)
 
     def log_term(self, problem: Problem, begun: int) -> float:
         """L, the log term of the radius, given the number of episodes begun."""

@@ -178,7 +178,7 @@ class SumOfQ(Learned):
 
     def __init__(self, problem: Problem, rate: float | None, *, weighted: bool) -> None:
         self.problem, self.weighted = problem, weighted
-        super().__init__(problem.axes)
+        self.set_first_values(problem.axes)
         self.policy = problem.uniform_policy()
         self.rates = frozen(np.zeros(1))
         self.constant = rate
