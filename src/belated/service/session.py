@@ -59,7 +59,8 @@ SLICE = 500
 """The largest number of episodes that are closed at once."""
 INSERT = {
     "episodes": "(learner, number, key, seq, version, began, policy, model) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (learner, key) WHERE key IS NOT NULL DO NOTHING",
     "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
     "snapshots": "VALUES (?, ?, ?, ?, ?)",

@@ -62,8 +62,8 @@ CREATE TABLE IF NOT EXISTS episodes (
     heard DOUBLE PRECISION, total DOUBLE PRECISION,
     closed DOUBLE PRECISION, ended BIGINT, why TEXT, model BIGINT,
     PRIMARY KEY (learner, number)
-);
-CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key);
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key) WHERE key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS episodes_seq ON episodes (learner, seq);
 CREATE INDEX IF NOT EXISTS episodes_ended ON episodes (learner, ended) WHERE ended IS NOT NULL;
 CREATE INDEX IF NOT EXISTS episodes_open ON episodes (learner, number) WHERE closed IS NULL;
@@ -97,6 +97,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
     PRIMARY KEY (learner, seq)
 );
 """
+"""The tables and their indexes; of each page that a commit changes, SQLite writes all."""
 SHARED = """
 CREATE INDEX IF NOT EXISTS episodes_new ON episodes (learner, began) WHERE seq IS NULL;
 CREATE INDEX IF NOT EXISTS outcomes_new ON outcomes (learner, number, fact) WHERE seq IS NULL;
@@ -336,7 +337,8 @@ class PostgresTables(Tables):
             )
             if made and layout != f"layout {LAYOUT}":
                 raise StorageError(OTHER_LAYOUT.format("the schema belated", layout, "database"))
-            self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
+            text = f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'"
+            self.all(text.replace(" WITHOUT ROWID", ""))
         ((free, *where),) = self.all(
             f"SELECT pg_try_advisory_lock({LOCK}), (SELECT address FROM drivers WHERE learner = ?)",
             learner, learner,
