@@ -24,7 +24,7 @@ from belated.linear.model import Model, choose
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, restore
 from belated.service.session import Session
-from belated.service.tables import LOCK, Tables
+from belated.service.tables import LOCK, TAKEN, Tables
 from belated.service.wire import SOON, Refusal
 
 BLOCK = 1000
@@ -159,7 +159,7 @@ class PublishedAgent:
         begun: every decision below this number was made, or is reserved.
     """
 
-    holdout, begun, published = 0.0, 0, 0
+    holdout, begun, published, reads_delays = 0.0, 0, 0, True
 
     def __init__(self, agent: Any) -> None:
         self.problem, self._seed = agent.problem, agent.seed
@@ -202,6 +202,11 @@ class Decider(Session):
         self.all("SELECT 1 FROM learners WHERE learner = ? FOR UPDATE")
         (block,) = self.all(LEASE, max(count, BLOCK))
         self.runner.agent.numbers = range(*block)
+
+    def call(self, what: str, **given: Any) -> Any:
+        """See `Session`: only the process that learns can do that."""
+        why = f"learner {self.name}: {TAKEN}"
+        raise Refusal(why, status=503, address=self.address, headers=SOON)
 
     def catch_up(self, *, every: bool = False) -> None:
         """See `Session`: read the newest model."""

@@ -23,10 +23,9 @@ from belated.linear import life
 from belated.linear.life import Overview
 from belated.service.session import Session
 from belated.service.tables import Tables
-from belated.service.wire import LARGEST_WHOLE, STATUS
+from belated.service.wire import LARGEST_WHOLE, STATUS, Table
 from belated.verdict import ActionRow, Verdict, Z, verdict
 
-Table = dict[str, Any]
 HISTORY = 1000
 """The number of newest reports that the page shows."""
 BUCKETS = [0.0, *(2.0**i for i in range(31)), 1e300]

@@ -10,7 +10,6 @@ whose deadline has passed.
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections import Counter, defaultdict, deque
@@ -38,7 +37,23 @@ from belated.service.runner import (
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, Outcome, Refusal, read
+from belated.service.wire import (
+    SOON,
+    ActionBody,
+    Asked,
+    DecideBatchBody,
+    Decisions,
+    Done,
+    FeedbackBatchBody,
+    KeyBody,
+    Name,
+    Outcome,
+    Outcomes,
+    Refusal,
+    Table,
+    Whole,
+    read,
+)
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -328,8 +343,9 @@ class Session:
 
     # Decisions.
 
-    def begin(self, key: str | None) -> Done:
-        """Begin an episode, or find that of a known key."""
+    def begin(self, body: KeyBody | None = None) -> Done:
+        """Begin an episode. A retry with the same key returns the same episode."""
+        key = (body or {}).get("key")
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES)
         for number, policy in self.all(
@@ -366,11 +382,66 @@ class Session:
                 headers={"retry-after": "10"},
             )
 
+    def decide(self, body: Asked) -> Done:
+        """Draw an action for a step of an episode. A retry gives the same action.
+
+        Without an episode, one of one step begins; a retry with the same key gives the same
+        decision.
+        """
+        if body.episode is None:
+            return self.choose([body])[0]
+        given = {name for name in body.__struct_fields__ if getattr(body, name) is not None}
+        for name in sorted(given ^ {"episode", "step", "state"}):
+            why = "is required" if name in ("step", "state") else "must be left out"
+            raise Refusal(f"{name} {why} beside an episode", name)
+        where: Any = (body.episode, body.step, body.state)
+        (episode, step, state), (found, row) = where, self._played(*where)
+        self._check_queue(1)
+        if step == 0 and self.problem.start_probabilities[state] == 0.0:
+            raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
+        before, action = found.decided.get(step, (state, None))
+        if before != state:
+            raise Refusal(
+                f"step {step} of episode {episode} was decided in state {before}, got {state}",
+                "state",
+                "conflict",
+            )
+        if action is None:
+            action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
+            self._note_steps(found, {step: (state, action)}, float(row[action]))
+            self._finish(found, self.now, "taken")
+            self._write()
+            self.count("decided")
+        return Done(episode, step, action, float(row[action]))
+
+    def decide_batch(self, body: DecideBatchBody) -> Decisions:
+        """Make many decisions: all of them are made and stored, or none."""
+        return {"decisions": self.choose(body.decisions)}
+
+    def _check_size(self, name: str, items: Sequence[Any]) -> None:
+        """Raise `Refusal` if a batch is too long. name: what its items are."""
+        if len(items) > self.limits.batch:
+            why = f"a batch must have at most {self.limits.batch} {name}, got {len(items)}"
+            raise Refusal(why, name, status=413)
+
+    def _check_queue(self, calls: int) -> None:
+        """Raise `Refusal` if too many calls would wait for the agent."""
+        waiting = self.runner.waiting
+        if waiting + calls > self.limits.waiting:
+            raise Refusal(f"{waiting} calls wait for the agent", status=429, headers=SOON)
+
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """Decide in new episodes of one step: all of them, or none.
 
         A known key returns its decision again, if it asks the same.
         """
+        self._check_size("decisions", asked)
+        for one in asked:
+            if one.episode is not None or one.step is not None:
+                why = "step needs an episode; a learner of one step begins one here"
+                raise Refusal(why, "step" if one.episode is None else "episode")
+            if one.features is not None and one.state is not None:
+                raise Refusal("a decision must have features or a state, got both", "state")
         if self.problem.horizon != 1:
             raise Refusal(
                 "a decision in one request needs a learner of one step, "
@@ -457,26 +528,6 @@ class Session:
             raise Refusal(f"{where}{X.sub(one.field, str(error))}", field) from None
         return one.observation if found is None else found
 
-    def decide(self, episode: int, step: int, state: int) -> Done:
-        """Draw an action, or repeat the earlier one."""
-        found, row = self._played(episode, step, state)
-        if step == 0 and self.problem.start_probabilities[state] == 0.0:
-            raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
-        before, action = found.decided.get(step, (state, None))
-        if before != state:
-            raise Refusal(
-                f"step {step} of episode {episode} was decided in state {before}, got {state}",
-                "state",
-                "conflict",
-            )
-        if action is None:
-            action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
-            self._note_steps(found, {step: (state, action)}, float(row[action]))
-            self._finish(found, self.now, "taken")
-            self._write()
-            self.count("decided")
-        return Done(episode, step, action, float(row[action]))
-
     def policy(self, episode: int, step: int | None, state: int | None) -> Floats:
         """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
         return self._played(episode, step, state)[1]
@@ -512,8 +563,18 @@ class Session:
 
     # Feedback.
 
+    def feedback(self, body: Table) -> Outcome:
+        """Report one record. Records may arrive twice, late, and in any order."""
+        return self.feed([body])[0]
+
+    def feedback_batch(self, body: FeedbackBatchBody) -> Outcomes:
+        """Report many records. Each has its own outcome; the valid ones are used."""
+        return {"outcomes": self.feed(body.records)}
+
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
+        self._check_size("records", given)
+        self._check_queue(len(given))
         named = [one.get("key") for one in given if isinstance(one, Mapping)]
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
         found = dict(
@@ -652,8 +713,9 @@ class Session:
         self._insert("decisions", *rows)
         state.decided |= steps
 
-    def forget(self, episode: int) -> Outcome:
-        """Forget an episode."""
+    def forget(self, episode: Whole) -> Outcome:
+        """Forget an episode: it will not report."""
+        self._check_queue(1)
         state = self._begun_before(episode)
         if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
@@ -664,17 +726,21 @@ class Session:
 
     # Changes and snapshots.
 
-    def add_action(self, name: str | None) -> Done:
-        """Add an action; a known name changes nothing."""
-        problem = self._changeable
+    def add_action(self, body: ActionBody | None = None) -> Done:
+        """Add an action to a running learner. An existing name changes nothing."""
+        problem, name = self._changeable, (body or {}).get("name")
         known = name is not None and name in (problem.names or ())
         action = problem.index("action", name) if known else problem.actions
         if action in self.runner.agent.retired:
             raise Refusal(f"{name} was retired; add it under another name", "action")
         return self.change(None if known else "add_action", action, {"name": name})
 
-    def retire_action(self, action: str) -> Done:
-        """Retire an action by its name, or by its number if none has this name."""
+    def retire_action(self, action: Name) -> Done:
+        """Retire an action, by name or number: it is no longer played, but its feedback counts.
+
+        A name may contain slashes. Where actions have names, a number means the action with this
+        name, if there is one.
+        """
         problem = self._changeable
         numbered = action not in (problem.names or ()) and re.fullmatch("[0-9]{1,9}", action)
         try:
@@ -706,10 +772,6 @@ class Session:
         except ValueError as error:
             raise Refusal(str(error), "action") from None
         return Done(action=action, name=self.problem.name(action), changed=what is not None)
-
-    def snapshot_soon(self) -> None:
-        """Let a snapshot be due, whatever the number of rows since the last one."""
-        self.runner.snapshot = -math.inf
 
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""

@@ -41,6 +41,8 @@ OTHER_LAYOUT = (
     "{} has {}, that of another release; this release reads layout "
     f"{LAYOUT} only: give the learner a fresh {{}}"
 )
+TAKEN = "another process drives it"
+"""Why a learner does not run here."""
 PATIENCE = 5
 """Seconds to connect to a database."""
 STANDSTILL = 20
@@ -351,7 +353,7 @@ class PostgresTables(Tables):
                 learner, address,
             )  # fmt: skip
             return
-        self.taken = StorageError("another process drives it", taken=True, address=where[0])
+        self.taken = StorageError(TAKEN, taken=True, address=where[0])
         if not joins:
             raise self.taken
         self.all(f"SET lock_timeout = {SHORT}")
