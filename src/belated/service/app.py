@@ -108,7 +108,7 @@ def policy(
     format: Literal["json", "npy"] = "json",
 ) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-    found = session.policy(episode, step, state)
+    _, found = session.played(episode, step, state)
     if format == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)

@@ -222,8 +222,8 @@ class Session:
         self._rows, self._changed = [], {}
 
     def call(self, what: str, **given: Any) -> Any:
-        """Call a method of the agent, and note that."""
-        version, made = self.runner.version, self.runner.call(what, given)
+        """Call a method of the agent, and note that; `ValueError` if that is impossible."""
+        version, made = self.runner.version, getattr(self.runner.agent, what)(**given)
         self._insert("changes", (self._next(1), what, _dumped(given), version, self.now))
         return made
 
@@ -395,8 +395,8 @@ class Session:
             why = "is required" if name in ("step", "state") else "must be left out"
             raise Refusal(f"{name} {why} beside an episode", name)
         where: Any = (body.episode, body.step, body.state)
-        (episode, step, state), (found, row) = where, self._played(*where)
-        self._check_queue(1)
+        (episode, step, state), (found, row) = where, self.played(*where)
+        self._check_queue()
         if step == 0 and self.problem.start_probabilities[state] == 0.0:
             raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
         before, action = found.decided.get(step, (state, None))
@@ -424,11 +424,11 @@ class Session:
             why = f"a batch must have at most {self.limits.batch} {name}, got {len(items)}"
             raise Refusal(why, name, status=413)
 
-    def _check_queue(self, calls: int) -> None:
-        """Raise `Refusal` if too many calls would wait for the agent."""
-        waiting = self.runner.waiting
-        if waiting + calls > self.limits.waiting:
-            raise Refusal(f"{waiting} calls wait for the agent", status=429, headers=SOON)
+    def _check_queue(self) -> None:
+        """Raise `Refusal` if too many calls wait for the agent."""
+        if self.runner.waiting >= self.limits.waiting:
+            waits = f"{self.runner.waiting} calls wait for the agent"
+            raise Refusal(waits, status=429, headers=SOON)
 
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """Decide in new episodes of one step: all of them, or none.
@@ -465,22 +465,20 @@ class Session:
             if one.key in found:
                 _check_same(one, *found[one.key][3:])
         new = [one for one in asked if one.key not in found]
-        made = self._choose_new(new) if new else []
-        if made is None:
-            return self.choose(asked)
-        names, rest = getattr(self.problem, "names", None), iter(made)
-        told = []
-        for one in asked:
-            number, action, chance, *_ = found[one.key] if one.key in found else next(rest)
-            name = msgspec.UNSET if names is None else names[action]
-            told.append(Done(number, 0, action, chance, name, one.key not in found))
-        return told
+        made = iter(self._choose_new(new) if new else [])
+        return [
+            self._chosen(*found[one.key][:3], created=False) if one.key in found else next(made)
+            for one in asked
+        ]
 
-    def _choose_new(self, asked: Sequence[Asked]) -> list[Any] | None:
-        """Decide: numbers, actions and probabilities.
+    def _chosen(self, number: int, action: int, probability: float, *, created: bool) -> Done:
+        """The answer to a request for a decision."""
+        names = getattr(self.problem, "names", None)
+        name = msgspec.UNSET if names is None else names[action]
+        return Done(number, 0, action, probability, name, created)
 
-        None, and nothing has changed, if another process has used one of the keys.
-        """
+    def _choose_new(self, asked: Sequence[Asked]) -> list[Done]:
+        """Decide, unless another process has used one of the keys just now."""
         agent, numbers = self.runner.agent, self._free(len(asked))
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self._make_room(len(asked))
@@ -496,7 +494,7 @@ class Session:
                 "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
                 numbers[0], numbers[-1],
             )  # fmt: skip
-            return None
+            return self.choose(asked)
         decisions = []
         for one, observation in zip(asked, seen, strict=True):
             made = self.runner.decide(observation, among=one.among, now=self.now)
@@ -509,7 +507,7 @@ class Session:
             )
         self._insert("decisions", *decisions)
         self._begun("decided", len(asked))
-        return [(row[0], row[4], row[5]) for row in decisions]
+        return [self._chosen(row[0], row[4], row[5], created=True) for row in decisions]
 
     def _free(self, count: int) -> range:
         """The numbers of the next decisions."""
@@ -528,14 +526,10 @@ class Session:
             raise Refusal(f"{where}{X.sub(one.field, str(error))}", field) from None
         return one.observation if found is None else found
 
-    def policy(self, episode: int, step: int | None, state: int | None) -> Floats:
-        """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
-        return self._played(episode, step, state)[1]
-
-    def _played(
+    def played(
         self, episode: int, step: int | None, state: int | None
     ) -> tuple[EpisodeState, Floats]:
-        """An open episode, and its policy there."""
+        """An open episode and its policy (H, S, A), or that of a step, or of a state in it."""
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES, "episode")
         H, S, A = self.problem.shape
@@ -574,7 +568,7 @@ class Session:
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
         self._check_size("records", given)
-        self._check_queue(len(given))
+        self._check_queue()
         named = [one.get("key") for one in given if isinstance(one, Mapping)]
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
         found = dict(
@@ -715,7 +709,7 @@ class Session:
 
     def forget(self, episode: Whole) -> Outcome:
         """Forget an episode: it will not report."""
-        self._check_queue(1)
+        self._check_queue()
         state = self._begun_before(episode)
         if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")

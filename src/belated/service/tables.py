@@ -288,12 +288,6 @@ LOCK = "hashtextextended('belated learner ' || CAST(? AS TEXT), 0)"
 """The number of the advisory lock of a learner, in PostgreSQL."""
 
 
-@functools.lru_cache(maxsize=1000)
-def _placed(statement: str) -> str:
-    """A statement in the style of psycopg."""
-    return statement.replace("%", "%%").replace("?", "%s")
-
-
 class PostgresTables(Tables):
     """The tables in the schema `belated` of a database.
 
@@ -307,7 +301,7 @@ class PostgresTables(Tables):
     day = "CAST(floor(e.began / 86400) AS BIGINT)"
     shared = True
     _reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-    _form = staticmethod(_placed)
+    _form = staticmethod(lambda text: text.replace("%", "%%").replace("?", "%s"))  # of psycopg
 
     def __init__(
         self, url: str, learner: str | None, address: str | None = None, *, joins: bool = False
