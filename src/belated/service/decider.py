@@ -13,8 +13,6 @@ an episode is locked by whoever reports on it or closes it, and before an episod
 rows are taken: what was acknowledged as taken in time is learned in time.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

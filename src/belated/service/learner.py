@@ -9,8 +9,6 @@ the learner is read from its tables, exactly as after a crash. A learner that an
 is tried again every second; in the meantime, decisions are made here where they can be (`decider`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

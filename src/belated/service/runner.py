@@ -7,8 +7,6 @@ that the agent had learned from, and at a start the agent learns from as many be
 start takes the newest whole snapshot, then the rows after it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -7,8 +7,6 @@ have one time. Deadlines are a function of these times: a transaction first clos
 whose deadline has passed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

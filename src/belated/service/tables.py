@@ -23,8 +23,6 @@ process; in PostgreSQL the lock belongs to the connection that writes, so that a
 lost the lock cannot write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools
@@ -146,7 +144,7 @@ class Tables:
     _error: type[Exception]
     _busy: tuple[type[Exception], ...] = ()
     _where: str
-    _another: Callable[[], Tables]
+    _another: Callable[[], "Tables"]
     _db: Any
 
     @contextlib.contextmanager
@@ -191,7 +189,7 @@ class Tables:
         self.check()
 
     @contextlib.contextmanager
-    def reader(self) -> Iterator[Tables]:
+    def reader(self) -> Iterator["Tables"]:
         """Another connection, which reads one state while others write; for any thread."""
         with contextlib.closing(self._another()) as made:
             made.all(made._reads)
