@@ -40,7 +40,7 @@ SHORT = 0.005
 """The largest number of seconds of a transaction after which the next one counts as short."""
 ASKED = 10_000
 """The largest number of requests that wait."""
-FEW = 10_000
+FEW = 16_000
 """The largest number of bytes of requests that the event loop handles between two answers."""
 STILL = 10.0
 """Seconds for which rows wait for the process that learns before readyz and the page say so."""
