@@ -148,31 +148,27 @@ class Holder(Session):
 
 
 class PublishedAgent:
-    """An agent that decides from published models, and learns nothing.
+    """An agent that decides from published models, and learns nothing; it is like its model.
 
     Attributes:
-        model: the newest model; None if there is none.
-        published: its version.
+        model: the newest model; before the first one, the agent as the learner was made.
+        published: its version; 0 before the first one.
         numbers: those of the next decisions.
         begun: every decision below this number was made, or is reserved.
     """
 
-    holdout, begun, published, reads_delays = 0.0, 0, 0, True
+    begun, published, reads_delays = 0, 0, True
 
     def __init__(self, agent: Any) -> None:
-        self.problem, self._seed = agent.problem, agent.seed
-        self.model: Any = None
+        self.model, self._seed = agent, agent.seed
         self.numbers = range(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
     def take(self, version: int, content: bytes) -> None:
         """Decide from another model."""
         self.model, self.published = Model.from_bytes(content), version
-        self.problem, self.holdout = self.model.problem, self.model.holdout
-        self.reference = self.model.reference
-
-    def check_observation(self, x: object, among: object) -> None:
-        """Raise `ValueError` if no decision is possible there."""
-        self.model.check_observation(x, among)
 
     def decide(self, x: object, among: Any = None, now: float | None = None) -> Decision:
         """The decision with the next number."""
@@ -230,7 +226,7 @@ class Decider(Session):
 
     def _free(self, count: int) -> range:
         """See `Session`."""
-        if self.runner.agent.model is None:
+        if not self.runner.agent.published:
             raise Refusal(NO_MODEL, status=503, address=self.address, headers=SOON)
         if len(self.runner.agent.numbers) < count:
             self._lease(count)
