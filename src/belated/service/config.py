@@ -174,6 +174,8 @@ class LearnerConfig:
         unit: that of rewards, such as "euros", for people; by default they are called rewards.
         note: a line for the page.
         scale: converts rewards to costs, with the default as a cost.
+        timed, deadline: whether the deadline is in seconds, and the deadline in its unit.
+        limit: the deadline and the grace together, after which an episode is closed.
     """
 
     name: str
@@ -197,6 +199,9 @@ class LearnerConfig:
     unit: str = ""
     note: Text | None = None
     scale: Scale | None = field(init=False, default=None)
+    timed: bool = field(init=False)
+    deadline: float | None = field(init=False)
+    limit: float | None = field(init=False)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -224,7 +229,7 @@ class LearnerConfig:
         if self.default_reward is not None and self.scale is not None:
             silent = self.scale.costs("default_reward", self.default_reward)
             checks.fix(self, "default", float(silent))
-        self._set_grace()
+        self._set_deadline()
 
     def _check_kind(self, given: list[str]) -> None:
         """Check that keys for learners of the other kind are left out."""
@@ -244,7 +249,9 @@ class LearnerConfig:
             agent = read("agent", agent.replaced("holdout", self.holdout), self.kinds)
         checks.fix(self, "agent", agent)
 
-    def _set_grace(self) -> None:
+    def _set_deadline(self) -> None:
+        checks.fix(self, "timed", self.deadline_seconds is not None)
+        deadline = self.deadline_seconds if self.timed else self.deadline_episodes
         usual = NIGHT if self.timed and self.decides else None
         grace = usual if self.grace is None else self.grace
         if grace and not self.timed and self.default is not None:
@@ -253,21 +260,8 @@ class LearnerConfig:
                 "time and comes later cannot be told from what is late (see deadline_seconds)"
             )
         checks.fix(self, "grace", grace or None)
-
-    @property
-    def timed(self) -> bool:
-        """Whether the deadline is in seconds."""
-        return self.deadline_seconds is not None
-
-    @property
-    def deadline(self) -> float | None:
-        """The deadline, in seconds or in episodes."""
-        return self.deadline_seconds if self.timed else self.deadline_episodes
-
-    @property
-    def limit(self) -> float | None:
-        """The deadline and the grace together, after which an episode is closed."""
-        return None if self.deadline is None else self.deadline + (self.grace or 0.0)
+        checks.fix(self, "deadline", deadline)
+        checks.fix(self, "limit", None if deadline is None else deadline + (grace or 0.0))
 
     @property
     def decides(self) -> bool:
