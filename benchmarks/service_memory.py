@@ -24,6 +24,7 @@ from service_server import Connection, Server, ready
 from belated.service.config import load
 from belated.service.learner import Learner
 from belated.service.run import SWITCH, listener
+from belated.service.wire import Asked
 
 BASE = "/v1/learners/shop"
 POINTS = 25
@@ -102,11 +103,11 @@ def within(learner: Learner) -> Ask:
         while learner.session.runner.waiting > BEHIND:
             await asyncio.sleep(0.01)
         if path == "episodes":
-            return {"episode": (await learner.ask(lambda s: s.begin(body["key"]), 0)).episode}
+            return {"episode": (await learner.ask(lambda s: s.begin(body))).episode}
         if path == "decide":
-            await learner.ask(lambda s: s.decide(**body), 1)
+            await learner.ask(lambda s: s.decide(Asked(**body)))
             return {}
-        outcomes = await learner.ask(lambda s: s.feed(body["records"]), 1)
+        outcomes = await learner.ask(lambda s: s.feed(body["records"]))
         return {"outcomes": [{"outcome": outcome.outcome} for outcome in outcomes]}
 
     return ask

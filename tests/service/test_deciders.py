@@ -343,7 +343,7 @@ def test_what_was_taken_in_time_is_learned_before_its_episode_is_closed(clock, s
     assert isinstance(other, Decider)
     in_turn(holder, lambda session: None)
     holder.tend()
-    ask = type("Asked", (), {"key": None, "observation": [0.0, 1.0], "among": None})
+    ask = Asked(features=[0.0, 1.0])
     (made,) = in_turn(other, lambda session: session.choose([ask]))
     clock.step(99.0)
     told = in_turn(other, lambda s: s.feed([{"episode": made.episode, "reward": 2.0}]))
@@ -390,7 +390,7 @@ def test_rows_wait_in_the_tables_while_the_queue_of_the_agent_is_full(sessions):
     in_turn(holder, lambda session: None)
     holder.tend()
     holder.limits = Limits(batch=1, waiting=3)
-    ask = type("Asked", (), {"key": None, "observation": [0.0, 1.0], "among": None})
+    ask = Asked(features=[0.0, 1.0])
 
     def taken():
         in_turn(holder, lambda session: None)

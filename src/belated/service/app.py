@@ -18,12 +18,13 @@ import asyncio
 import functools
 import hmac
 import io
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -35,10 +36,10 @@ from belated import __version__
 from belated.service import export, page, wire
 from belated.service.config import ANYBODY, EVERY, Config, Token, Verb, hashed
 from belated.service.learner import Learner
-from belated.service.report import Table, episodes, look, measured, report, status
+from belated.service.report import episodes, look, measured, report, status
 from belated.service.session import Session
 from belated.service.tables import StorageError
-from belated.service.wire import SOON, Refusal
+from belated.service.wire import SOON, Refusal, Table
 
 Headers = Mapping[bytes, bytes]
 Send = Callable[[Any], Awaitable[None]]
@@ -72,11 +73,6 @@ FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 """The kinds of metrics; what only grows is a counter."""
 
 
-Name = Annotated[str, msgspec.Meta(max_length=wire.LONGEST_KEY)]
-Decisions = dict[Literal["decisions"], list[wire.Done]]
-Outcomes = dict[Literal["outcomes"], list[wire.Outcome]]
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer of any kind. pieces: of its content, made one by one, before the rest of it."""
@@ -104,59 +100,15 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(msgspec.json.encode(value), status, headers=headers)
 
 
-async def begin(learner: Learner, body: wire.KeyBody | None = None) -> wire.Done:
-    """Begin an episode. A retry with the same key returns the same episode."""
-    return await learner.ask(lambda session: session.begin((body or {}).get("key")), 0)
-
-
-async def decide(learner: Learner, body: wire.Asked) -> wire.Done:
-    """Draw an action for a step of an episode. A retry gives the same action.
-
-    Without an episode, one of one step begins; a retry with the same key gives the same decision.
-    """
-    if body.episode is None:
-        made = await decide_batch(learner, wire.DecideBatchBody([body]))
-        return made["decisions"][0]
-    given = {name for name in body.__struct_fields__ if getattr(body, name) is not None}
-    for name in sorted(given ^ {"episode", "step", "state"}):
-        why = "is required" if name in ("step", "state") else "must be left out"
-        raise Refusal(f"{name} {why} beside an episode", name)
-    asked: Any = (body.episode, body.step, body.state)
-    return await learner.ask(lambda session: session.decide(*asked), 1)
-
-
-async def decide_batch(learner: Learner, body: wire.DecideBatchBody) -> Decisions:
-    """Make many decisions: all of them are made and stored, or none."""
-    asked = body.decisions
-    _check_size(learner, "decisions", asked)
-    for one in asked:
-        if one.episode is not None or one.step is not None:
-            why = "step needs an episode; a learner of one step begins one here"
-            raise Refusal(why, "step" if one.episode is None else "episode")
-        if one.features is not None and one.state is not None:
-            raise Refusal("a decision must have features or a state, got both", "state")
-    made = await learner.ask(
-        lambda session: session.choose(asked), 0, decides=True, items=len(asked)
-    )
-    return {"decisions": made}
-
-
-def _check_size(learner: Learner, name: str, items: list[Any]) -> None:
-    """Raise `Refusal` if a batch is too long. name: what its items are."""
-    if len(items) > learner.limits.batch:
-        why = f"a batch must have at most {learner.limits.batch} {name}, got {len(items)}"
-        raise Refusal(why, name, status=413)
-
-
-async def policy(
-    learner: Learner,
+def policy(
+    session: Session,
     episode: wire.Whole,
     step: wire.Whole | None = None,
     state: wire.Whole | None = None,
     format: Literal["json", "npy"] = "json",
 ) -> Any:
     """The policy of an open episode: (H, S, A), one step (S, A), or one row (A,)."""
-    found = await learner.ask(lambda session: session.policy(episode, step, state))
+    _, found = session.played(episode, step, state)
     if format == "npy":
         made = io.BytesIO()
         np.save(made, found, allow_pickle=False)
@@ -167,44 +119,9 @@ async def policy(
     return {"episode": episode, "policy": found.tolist()}
 
 
-async def feedback(learner: Learner, body: Table) -> wire.Outcome:
-    """Report one record. Records may arrive twice, late, and in any order."""
-    told = await feedback_batch(learner, wire.FeedbackBatchBody([body]))
-    return told["outcomes"][0]
-
-
-async def feedback_batch(learner: Learner, body: wire.FeedbackBatchBody) -> Outcomes:
-    """Report many records. Each has its own outcome; the valid ones are used."""
-    records, items = body.records, len(body.records)
-    _check_size(learner, "records", records)
-    told = await learner.ask(
-        lambda session: session.feed(records), items, decides=items > 0, items=items
-    )
-    return {"outcomes": told}
-
-
-async def forget(learner: Learner, episode: wire.Whole) -> wire.Outcome:
-    """Forget an episode: it will not report."""
-    return await learner.ask(lambda session: session.forget(episode), 1)
-
-
-async def add_action(learner: Learner, body: wire.ActionBody | None = None) -> wire.Done:
-    """Add an action to a running learner. An existing name changes nothing."""
-    return await learner.ask(lambda session: session.add_action((body or {}).get("name")), 1)
-
-
-async def retire_action(learner: Learner, action: Name) -> wire.Done:
-    """Retire an action, by name or number: it is no longer played, but its feedback counts.
-
-    A name may contain slashes. Where actions have names, a number means the action with this name,
-    if there is one.
-    """
-    return await learner.ask(lambda session: session.retire_action(action), 1)
-
-
-async def snapshot(learner: Learner) -> Any:
+def snapshot(session: Session) -> Any:
     """Write a snapshot soon, so that the next start is fast."""
-    await learner.ask(lambda session: session.snapshot_soon())
+    session.runner.snapshot = -math.inf
     return {"asked": True}
 
 
@@ -217,18 +134,18 @@ def decisions(session: Session, format: Literal["csv", "parquet"] = "csv") -> An
     return Answer(b"", kind=kind, pieces=written(session))
 
 
-async def looked(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
+async def looked(learner: Learner, function: Callable[..., Any], size: int = 0) -> Any:
     """What a function says of the session and of the agent at this moment."""
     seen = await learner.ask(look)
     try:
-        return await asyncio.to_thread(function, learner.opened(), seen, **given)
+        return await asyncio.to_thread(function, learner.opened(), seen)
     except ValueError as error:
         raise Refusal(str(error)) from None
 
 
-async def beside(learner: Learner, function: Callable[..., Any], **given: Any) -> Any:
+async def beside(learner: Learner, function: Callable[..., Any], size: int) -> Any:
     """What a function says of the tables, while requests are handled."""
-    return await asyncio.to_thread(function, learner.opened(), **given)
+    return await asyncio.to_thread(function, learner.opened())
 
 
 async def healthz(seen: list[Learner]) -> Any:
@@ -274,7 +191,7 @@ async def description(seen: list[Learner]) -> Any:
     """The interface as OpenAPI, from the operations and the types of their arguments."""
     shown = [one for one in OPERATIONS if one.shown]
     types = [kind for one in shown for kind in one.types.values()]
-    kinds = dict.fromkeys([*types, wire.Refused, Name])
+    kinds = dict.fromkeys([*types, wire.Refused, wire.Name])
     found, components = msgspec.json.schema_components(
         kinds, ref_template="#/components/schemas/{name}"
     )
@@ -305,7 +222,7 @@ async def docs(seen: list[Learner]) -> Any:
     return Answer(page.DOCS.encode(), kind="text/html; charset=utf-8", headers=page.HEADERS)
 
 
-INSIDE = ("learner", "seen", "session")
+INSIDE = ("seen", "session")
 """The arguments of functions that are not those of a request."""
 
 
@@ -313,20 +230,21 @@ INSIDE = ("learner", "seen", "session")
 class Operation:
     """An operation: its route, which is a method and a path, and what it needs.
 
-    Its function has the learner, or all learners that the client may see, as its first argument;
-    if it is called by another one, it has what that one passes. The types of the others are those
-    of the parameters in the path and after the question mark, and of the body; the type that it
-    returns is that of the answer.
+    Its function has the session of the learner in the route as its first argument, without one all
+    learners that the client may see. The types of the others are those of the parameters in the
+    path and after the question mark, and of the body; the type that it returns is that of the
+    answer.
 
     verb: the right that it needs, and its chapter in the description; None if everybody may ask.
-    good: the status of success. by: the function that calls it. shown: whether it is described.
+    good: the status of success. by: asks the learner for what it returns. shown: whether it is
+    described.
     """
 
     route: str
     function: Callable[..., Any]
     verb: Verb | None
     good: int = 200
-    by: Callable[..., Awaitable[Any]] | None = None
+    by: Callable[..., Awaitable[Any]] = Learner.ask
     shown: bool = True
 
     @functools.cached_property
@@ -367,25 +285,28 @@ class Operation:
 
     async def answer(self, asked: Any, texts: dict[str, str], content: bytes) -> Answer:
         """The answer to a request. asked: the learner, or the learners that are seen."""
-        given, function = self.arguments(texts, content), self.function
-        told = await (
-            function(asked, **given) if self.by is None else self.by(asked, function, **given)
-        )
+        function = functools.partial(self.function, **self.arguments(texts, content))
+        seen = isinstance(asked, list)
+        told = await (function(asked) if seen else self.by(asked, function, len(content)))
         if isinstance(told, Answer):
             return told
         return as_json(told, getattr(told, "status", self.good))
 
 
+ANY = functools.partial(Learner.ask, decides=True)
+"""Asks a session that decides and writes, whether or not it learns."""
 OPERATIONS = (
-    Operation("POST /v1/learners/{name}/decide", decide, "begin"),
-    Operation("POST /v1/learners/{name}/decide/batch", decide_batch, "begin"),
-    Operation("POST /v1/learners/{name}/episodes", begin, "begin"),
+    Operation("POST /v1/learners/{name}/decide", Session.decide, "begin", by=ANY),
+    Operation("POST /v1/learners/{name}/decide/batch", Session.decide_batch, "begin", by=ANY),
+    Operation("POST /v1/learners/{name}/episodes", Session.begin, "begin"),
     Operation("GET /v1/learners/{name}/episodes/{episode}/policy", policy, "begin"),
-    Operation("POST /v1/learners/{name}/feedback", feedback, "feedback"),
-    Operation("POST /v1/learners/{name}/feedback/batch", feedback_batch, "feedback"),
-    Operation("DELETE /v1/learners/{name}/episodes/{episode}", forget, "feedback"),
-    Operation("POST /v1/learners/{name}/actions", add_action, "admin"),
-    Operation("DELETE /v1/learners/{name}/actions/{action}", retire_action, "admin"),
+    Operation("POST /v1/learners/{name}/feedback", Session.feedback, "feedback", by=ANY),
+    Operation(
+        "POST /v1/learners/{name}/feedback/batch", Session.feedback_batch, "feedback", by=ANY
+    ),
+    Operation("DELETE /v1/learners/{name}/episodes/{episode}", Session.forget, "feedback"),
+    Operation("POST /v1/learners/{name}/actions", Session.add_action, "admin"),
+    Operation("DELETE /v1/learners/{name}/actions/{action}", Session.retire_action, "admin"),
     Operation("POST /v1/learners/{name}/snapshot", snapshot, "admin", good=202),
     Operation("GET /v1/learners/{name}", status, "read", by=looked),
     Operation("GET /v1/learners/{name}/report", report, "read", by=looked),
@@ -411,7 +332,7 @@ for one in OPERATIONS:
 def _described(one: Operation, path: str, schemas: dict[Any, Any]) -> Table:
     """One operation. schemas: by type."""
     inside = re.findall(r"\{(\w+)", path)
-    kinds = {**dict.fromkeys(inside, Name), **one.types}
+    kinds = {**dict.fromkeys(inside, wire.Name), **one.types}
     body, answer = kinds.pop("body", None), kinds.pop("return")
     parameters = [
         {
@@ -433,7 +354,7 @@ def _described(one: Operation, path: str, schemas: dict[Any, Any]) -> Table:
     }
     if body is None:
         return told
-    examples = {"examples": EXAMPLES} if one.function is feedback else {}
+    examples = {"examples": EXAMPLES} if one.function is Session.feedback else {}
     asked = {"required": one.needs_body, **_content(schemas[body], **examples)}
     return {**told, "requestBody": asked}
 

@@ -3,8 +3,6 @@
 `belated.cli` runs them. The extra `serve` is imported by the commands that need it.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -126,7 +126,7 @@ class Limits:
         body: the largest request, in bytes.
         batch: the largest number of records in a request, at most 30,000.
         open: the largest number of open episodes of a learner.
-        waiting: the largest number of calls that wait for an agent.
+        waiting: the number of calls that wait for an agent from which on no more are accepted.
         snapshot: the number of rows between two snapshots.
         log: the number of rows of a learner that are kept, in addition to those not covered by two
             snapshots and to those of open episodes; without it, all.
@@ -141,9 +141,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_types(self)
-        if self.batch > self.waiting:
-            allowed = f"at most limits.waiting = {self.waiting}"
-            raise ValueError(f"batch must be {allowed}, got {self.batch}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,6 @@ an episode is locked by whoever reports on it or closes it, and before an episod
 rows are taken: what was acknowledged as taken in time is learned in time.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any
@@ -24,7 +22,7 @@ from belated.linear.model import Model, choose
 from belated.service.config import LearnerConfig, Limits
 from belated.service.runner import AgentRunner, as_made, restore
 from belated.service.session import Session
-from belated.service.tables import LOCK, Tables
+from belated.service.tables import LOCK, TAKEN, Tables
 from belated.service.wire import SOON, Refusal
 
 BLOCK = 1000
@@ -150,31 +148,27 @@ class Holder(Session):
 
 
 class PublishedAgent:
-    """An agent that decides from published models, and learns nothing.
+    """An agent that decides from published models, and learns nothing; it is like its model.
 
     Attributes:
-        model: the newest model; None if there is none.
-        published: its version.
+        model: the newest model; before the first one, the agent as the learner was made.
+        published: its version; 0 before the first one.
         numbers: those of the next decisions.
         begun: every decision below this number was made, or is reserved.
     """
 
-    holdout, begun, published = 0.0, 0, 0
+    begun, published, reads_delays = 0, 0, True
 
     def __init__(self, agent: Any) -> None:
-        self.problem, self._seed = agent.problem, agent.seed
-        self.model: Any = None
+        self.model, self._seed = agent, agent.seed
         self.numbers = range(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
     def take(self, version: int, content: bytes) -> None:
         """Decide from another model."""
         self.model, self.published = Model.from_bytes(content), version
-        self.problem, self.holdout = self.model.problem, self.model.holdout
-        self.reference = self.model.reference
-
-    def check_observation(self, x: object, among: object) -> None:
-        """Raise `ValueError` if no decision is possible there."""
-        self.model.check_observation(x, among)
 
     def decide(self, x: object, among: Any = None, now: float | None = None) -> Decision:
         """The decision with the next number."""
@@ -203,6 +197,11 @@ class Decider(Session):
         (block,) = self.all(LEASE, max(count, BLOCK))
         self.runner.agent.numbers = range(*block)
 
+    def call(self, what: str, **given: Any) -> Any:
+        """See `Session`: only the process that learns can do that."""
+        why = f"learner {self.name}: {TAKEN}"
+        raise Refusal(why, status=503, address=self.address, headers=SOON)
+
     def catch_up(self, *, every: bool = False) -> None:
         """See `Session`: read the newest model."""
         for seq, content in self.all(
@@ -227,7 +226,7 @@ class Decider(Session):
 
     def _free(self, count: int) -> range:
         """See `Session`."""
-        if self.runner.agent.model is None:
+        if not self.runner.agent.published:
             raise Refusal(NO_MODEL, status=503, address=self.address, headers=SOON)
         if len(self.runner.agent.numbers) < count:
             self._lease(count)

@@ -9,8 +9,6 @@ the learner is read from its tables, exactly as after a crash. A learner that an
 is tried again every second; in the meantime, decisions are made here where they can be (`decider`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -25,7 +23,7 @@ from belated.service.config import LearnerConfig, Limits
 from belated.service.decider import can_share, opened
 from belated.service.runner import AgentRunner
 from belated.service.session import Session
-from belated.service.tables import StorageError, Tables
+from belated.service.tables import TAKEN, StorageError, Tables
 from belated.service.wire import SOON, Refusal
 
 RETRY = 1.0
@@ -42,19 +40,18 @@ SHORT = 0.005
 """The largest number of seconds of a transaction after which the next one counts as short."""
 ASKED = 10_000
 """The largest number of requests that wait."""
-FEW = 100
-"""The largest number of decisions and records that the event loop handles between two answers."""
+FEW = 16_000
+"""The largest number of bytes of requests that the event loop handles between two answers."""
 STILL = 10.0
 """Seconds for which rows wait for the process that learns before readyz and the page say so."""
 SEE_LOG = "it cannot be used now; the server's log says why"
-TAKEN = "another process drives it"
-"""The reasons for clients; the real ones contain paths and addresses."""
+"""The reason for clients; the real ones contain paths and addresses."""
 logger = logging.getLogger("belated.service")
 Result = TypeVar("Result")
 
 
 Job = tuple[Callable[[Session], Any], asyncio.Future[Any], int]
-"""A request: what to do with the session, where the result goes, and how many items it has."""
+"""A request: what to do with the session, where the result goes, and the size of its body."""
 Results = list[tuple[asyncio.Future[Any], Any]]
 """Where results go, and what they are."""
 
@@ -139,23 +136,19 @@ class Learner:
     async def ask(
         self,
         work: Callable[[Session], Result],
-        calls: int | None = None,
+        size: int = 0,
         *,
         decides: bool = False,
-        items: int = 1,
     ) -> Result:
         """The result of a request, once it is on disk.
 
-        calls: how many calls for the agent the request may add; None if it only reads. decides:
-        whether a session that only decides and writes can do it. items: how many it has.
+        size: of its body. decides: whether a session that only decides and writes can do it.
         """
-        waiting = self.opened(decides=decides).runner.waiting
+        self.opened(decides=decides)
         if len(self._jobs) >= ASKED:
             raise Refusal(f"{ASKED} requests wait", status=429, headers=SOON)
-        if calls is not None and waiting + calls > self.limits.waiting:
-            raise Refusal(f"{waiting} calls wait for the agent", status=429, headers=SOON)
         future: asyncio.Future[Result] = self._loop.create_future()
-        self._jobs.append((work, future, items))
+        self._jobs.append((work, future, size))
         self._woken.set()
         return await future
 
@@ -223,7 +216,7 @@ class Learner:
                 await asyncio.sleep(self._patience)
             size, self._alone = 1 if self._alone else GROUP, max(self._alone - 1, 0)
             jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), size))]
-            few = sum(items for *_, items in jobs) <= FEW and runner.since < self.limits.snapshot
+            few = sum(size for *_, size in jobs) <= FEW and runner.since < self.limits.snapshot
             if self._quick and few and not runner.waiting:
                 _settle(self._handle(session, jobs))
                 if session.runner.waiting:

@@ -6,8 +6,6 @@ the sums of the tables count the outcomes so far. `WORDS` defines the counts; st
 and metrics use them in this sense only.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator
@@ -23,10 +21,14 @@ from belated.linear import life
 from belated.linear.life import Overview
 from belated.service.session import Session
 from belated.service.tables import Tables
-from belated.service.wire import LARGEST_WHOLE, STATUS
+from belated.service.wire import LARGEST_WHOLE, STATUS, Table
 from belated.evaluation.verdict import ActionRow, Verdict, Z, verdict
 
-Table = dict[str, Any]
+Seen = tuple[Overview, Verdict | None, dict[str, float]]
+"""An agent at the time of a report: its overview, verdict and diagnostics.
+
+The overview of an agent that has none is without rows; its verdict is None.
+"""
 HISTORY = 1000
 """The number of newest reports that the page shows."""
 BUCKETS = [0.0, *(2.0**i for i in range(31)), 1e300]
@@ -151,9 +153,9 @@ def status(session: Session, seen: Seen) -> Any:
     return {
         "name": name,
         "problem": {
-            key: getattr(problem, key)
+            key: value
             for key in ("states", "actions", "horizon", "names")
-            if getattr(problem, key, None) is not None
+            if (value := getattr(problem, key, None)) is not None
         },
         "information": config.information,
         "deadline": config.deadline,
@@ -240,13 +242,6 @@ def silence_of(session: Session, overview: Overview) -> float | None:
     if overview.rows or default is None:
         return overview.silence
     return shift + factor * default
-
-
-Seen = tuple[Overview, Verdict | None, dict[str, float]]
-"""An agent at the time of a report: its overview, verdict and diagnostics.
-
-The overview of an agent that has none is without rows; its verdict is None.
-"""
 
 
 def look(session: Session) -> Seen:

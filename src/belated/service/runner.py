@@ -7,15 +7,13 @@ that the agent had learned from, and at a start the agent learns from as many be
 start takes the newest whole snapshot, then the rows after it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -126,10 +124,6 @@ class AgentRunner:
         episode = self.agent.begin_episode()
         return episode.number, frozen(np.ascontiguousarray(episode.played, dtype=np.float64))
 
-    def call(self, what: str, given: Mapping[str, Any]) -> Any:
-        """Call a method of the agent now; `ValueError`, and no change, if that is impossible."""
-        return getattr(self.agent, what)(**given)
-
     def _record(self, row: OutcomeRow) -> Any:
         """The record that the agent gets with a row; None while others of its pieces are missing.
 
@@ -203,7 +197,7 @@ class AgentRunner:
                 )
         for what, body, version in rows["changes"]:
             self.learn_up_to(version)
-            self.call(what, json.loads(body))
+            getattr(self.agent, what)(**json.loads(body))
         used = [self._record(row) for row in rows["outcomes"] if row.status != "late"]
         told = [r for r in used if r is not None and (r.is_outcome or self.agent.uses_paths)]
         for i in range(0, len(told), CHUNK):

@@ -7,10 +7,7 @@ have one time. Deadlines are a function of these times: a transaction first clos
 whose deadline has passed.
 """
 
-from __future__ import annotations
-
 import json
-import math
 import re
 import time
 from collections import Counter, defaultdict, deque
@@ -38,7 +35,23 @@ from belated.service.runner import (
     wanted,
 )
 from belated.service.tables import Tables
-from belated.service.wire import Asked, Done, Outcome, Refusal, read
+from belated.service.wire import (
+    SOON,
+    ActionBody,
+    Asked,
+    DecideBatchBody,
+    Decisions,
+    Done,
+    FeedbackBatchBody,
+    KeyBody,
+    Name,
+    Outcome,
+    Outcomes,
+    Refusal,
+    Table,
+    Whole,
+    read,
+)
 from belated.tabular.records import UNKNOWN, Trajectory
 
 WITHOUT_STATES = "this learner has no states; POST /decide with what is known begins and decides"
@@ -59,7 +72,8 @@ SLICE = 500
 """The largest number of episodes that are closed at once."""
 INSERT = {
     "episodes": "(learner, number, key, seq, version, began, policy, model) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner, key) DO NOTHING",
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (learner, key) WHERE key IS NOT NULL DO NOTHING",
     "decisions": "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "changes": "VALUES (?, ?, ?, ?, ?, ?)",
     "snapshots": "VALUES (?, ?, ?, ?, ?)",
@@ -206,8 +220,8 @@ class Session:
         self._rows, self._changed = [], {}
 
     def call(self, what: str, **given: Any) -> Any:
-        """Call a method of the agent, and note that."""
-        version, made = self.runner.version, self.runner.call(what, given)
+        """Call a method of the agent, and note that; `ValueError` if that is impossible."""
+        version, made = self.runner.version, getattr(self.runner.agent, what)(**given)
         self._insert("changes", (self._next(1), what, _dumped(given), version, self.now))
         return made
 
@@ -327,8 +341,9 @@ class Session:
 
     # Decisions.
 
-    def begin(self, key: str | None) -> Done:
-        """Begin an episode, or find that of a known key."""
+    def begin(self, body: KeyBody | None = None) -> Done:
+        """Begin an episode. A retry with the same key returns the same episode."""
+        key = (body or {}).get("key")
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES)
         for number, policy in self.all(
@@ -365,11 +380,66 @@ class Session:
                 headers={"retry-after": "10"},
             )
 
+    def decide(self, body: Asked) -> Done:
+        """Draw an action for a step of an episode. A retry gives the same action.
+
+        Without an episode, one of one step begins; a retry with the same key gives the same
+        decision.
+        """
+        if body.episode is None:
+            return self.choose([body])[0]
+        given = {name for name in body.__struct_fields__ if getattr(body, name) is not None}
+        for name in sorted(given ^ {"episode", "step", "state"}):
+            why = "is required" if name in ("step", "state") else "must be left out"
+            raise Refusal(f"{name} {why} beside an episode", name)
+        where: Any = (body.episode, body.step, body.state)
+        (episode, step, state), (found, row) = where, self.played(*where)
+        self._check_queue()
+        if step == 0 and self.problem.start_probabilities[state] == 0.0:
+            raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
+        before, action = found.decided.get(step, (state, None))
+        if before != state:
+            raise Refusal(
+                f"step {step} of episode {episode} was decided in state {before}, got {state}",
+                "state",
+                "conflict",
+            )
+        if action is None:
+            action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
+            self._note_steps(found, {step: (state, action)}, float(row[action]))
+            self._finish(found, self.now, "taken")
+            self._write()
+            self.count("decided")
+        return Done(episode, step, action, float(row[action]))
+
+    def decide_batch(self, body: DecideBatchBody) -> Decisions:
+        """Make many decisions: all of them are made and stored, or none."""
+        return {"decisions": self.choose(body.decisions)}
+
+    def _check_size(self, name: str, items: Sequence[Any]) -> None:
+        """Raise `Refusal` if a batch is too long. name: what its items are."""
+        if len(items) > self.limits.batch:
+            why = f"a batch must have at most {self.limits.batch} {name}, got {len(items)}"
+            raise Refusal(why, name, status=413)
+
+    def _check_queue(self) -> None:
+        """Raise `Refusal` if too many calls wait for the agent."""
+        if self.runner.waiting >= self.limits.waiting:
+            waits = f"{self.runner.waiting} calls wait for the agent"
+            raise Refusal(waits, status=429, headers=SOON)
+
     def choose(self, asked: Sequence[Asked]) -> list[Done]:
         """Decide in new episodes of one step: all of them, or none.
 
         A known key returns its decision again, if it asks the same.
         """
+        self._check_size("decisions", asked)
+        for one in asked:
+            if one.episode is not None or one.step is not None:
+                why = "step needs an episode; a learner of one step begins one here"
+                raise Refusal(why, "step" if one.episode is None else "episode")
+            if one.features is not None and one.state is not None:
+                raise Refusal("a decision must have features or a state, got both", "state")
         if self.problem.horizon != 1:
             raise Refusal(
                 "a decision in one request needs a learner of one step, "
@@ -393,22 +463,20 @@ class Session:
             if one.key in found:
                 _check_same(one, *found[one.key][3:])
         new = [one for one in asked if one.key not in found]
-        made = self._choose_new(new) if new else []
-        if made is None:
-            return self.choose(asked)
-        names, rest = getattr(self.problem, "names", None), iter(made)
-        told = []
-        for one in asked:
-            number, action, chance, *_ = found[one.key] if one.key in found else next(rest)
-            name = msgspec.UNSET if names is None else names[action]
-            told.append(Done(number, 0, action, chance, name, one.key not in found))
-        return told
+        made = iter(self._choose_new(new) if new else [])
+        return [
+            self._chosen(*found[one.key][:3], created=False) if one.key in found else next(made)
+            for one in asked
+        ]
 
-    def _choose_new(self, asked: Sequence[Asked]) -> list[Any] | None:
-        """Decide: numbers, actions and probabilities.
+    def _chosen(self, number: int, action: int, probability: float, *, created: bool) -> Done:
+        """The answer to a request for a decision."""
+        names = getattr(self.problem, "names", None)
+        name = msgspec.UNSET if names is None else names[action]
+        return Done(number, 0, action, probability, name, created)
 
-        None, and nothing has changed, if another process has used one of the keys.
-        """
+    def _choose_new(self, asked: Sequence[Asked]) -> list[Done]:
+        """Decide, unless another process has used one of the keys just now."""
         agent, numbers = self.runner.agent, self._free(len(asked))
         seen = [self._checked(i, one, len(asked)) for i, one in enumerate(asked)]
         self._make_room(len(asked))
@@ -424,7 +492,7 @@ class Session:
                 "DELETE FROM episodes WHERE learner = ? AND number >= ? AND number <= ?",
                 numbers[0], numbers[-1],
             )  # fmt: skip
-            return None
+            return self.choose(asked)
         decisions = []
         for one, observation in zip(asked, seen, strict=True):
             made = self.runner.decide(observation, among=one.among, now=self.now)
@@ -437,7 +505,7 @@ class Session:
             )
         self._insert("decisions", *decisions)
         self._begun("decided", len(asked))
-        return [(row[0], row[4], row[5]) for row in decisions]
+        return [self._chosen(row[0], row[4], row[5], created=True) for row in decisions]
 
     def _free(self, count: int) -> range:
         """The numbers of the next decisions."""
@@ -456,34 +524,10 @@ class Session:
             raise Refusal(f"{where}{X.sub(one.field, str(error))}", field) from None
         return one.observation if found is None else found
 
-    def decide(self, episode: int, step: int, state: int) -> Done:
-        """Draw an action, or repeat the earlier one."""
-        found, row = self._played(episode, step, state)
-        if step == 0 and self.problem.start_probabilities[state] == 0.0:
-            raise Refusal(f"state must be one that episodes can start in, got {state}", "state")
-        before, action = found.decided.get(step, (state, None))
-        if before != state:
-            raise Refusal(
-                f"step {step} of episode {episode} was decided in state {before}, got {state}",
-                "state",
-                "conflict",
-            )
-        if action is None:
-            action = int(Episode(episode, row[None, None]).act(0, 0, self._rng)[0])
-            self._note_steps(found, {step: (state, action)}, float(row[action]))
-            self._finish(found, self.now, "taken")
-            self._write()
-            self.count("decided")
-        return Done(episode, step, action, float(row[action]))
-
-    def policy(self, episode: int, step: int | None, state: int | None) -> Floats:
-        """The policy (H, S, A) of an open episode, or that of a step, or of a state in it."""
-        return self._played(episode, step, state)[1]
-
-    def _played(
+    def played(
         self, episode: int, step: int | None, state: int | None
     ) -> tuple[EpisodeState, Floats]:
-        """An open episode, and its policy there."""
+        """An open episode and its policy (H, S, A), or that of a step, or of a state in it."""
         if self.problem.states is None:
             raise Refusal(WITHOUT_STATES, "episode")
         H, S, A = self.problem.shape
@@ -511,8 +555,18 @@ class Session:
 
     # Feedback.
 
+    def feedback(self, body: Table) -> Outcome:
+        """Report one record. Records may arrive twice, late, and in any order."""
+        return self.feed([body])[0]
+
+    def feedback_batch(self, body: FeedbackBatchBody) -> Outcomes:
+        """Report many records. Each has its own outcome; the valid ones are used."""
+        return {"outcomes": self.feed(body.records)}
+
     def feed(self, given: Sequence[Any]) -> list[Outcome]:
         """Take feedback; returns an outcome for each record."""
+        self._check_size("records", given)
+        self._check_queue()
         named = [one.get("key") for one in given if isinstance(one, Mapping)]
         keys = {key for key in named if isinstance(key, str) and "\0" not in key}
         found = dict(
@@ -651,8 +705,9 @@ class Session:
         self._insert("decisions", *rows)
         state.decided |= steps
 
-    def forget(self, episode: int) -> Outcome:
-        """Forget an episode."""
+    def forget(self, episode: Whole) -> Outcome:
+        """Forget an episode: it will not report."""
+        self._check_queue()
         state = self._begun_before(episode)
         if state.closed is not None:
             return Outcome.of("duplicate", episode, why=f"episode {episode} is closed already")
@@ -663,17 +718,21 @@ class Session:
 
     # Changes and snapshots.
 
-    def add_action(self, name: str | None) -> Done:
-        """Add an action; a known name changes nothing."""
-        problem = self._changeable
+    def add_action(self, body: ActionBody | None = None) -> Done:
+        """Add an action to a running learner. An existing name changes nothing."""
+        problem, name = self._changeable, (body or {}).get("name")
         known = name is not None and name in (problem.names or ())
         action = problem.index("action", name) if known else problem.actions
         if action in self.runner.agent.retired:
             raise Refusal(f"{name} was retired; add it under another name", "action")
         return self.change(None if known else "add_action", action, {"name": name})
 
-    def retire_action(self, action: str) -> Done:
-        """Retire an action by its name, or by its number if none has this name."""
+    def retire_action(self, action: Name) -> Done:
+        """Retire an action, by name or number: it is no longer played, but its feedback counts.
+
+        A name may contain slashes. Where actions have names, a number means the action with this
+        name, if there is one.
+        """
         problem = self._changeable
         numbered = action not in (problem.names or ()) and re.fullmatch("[0-9]{1,9}", action)
         try:
@@ -705,10 +764,6 @@ class Session:
         except ValueError as error:
             raise Refusal(str(error), "action") from None
         return Done(action=action, name=self.problem.name(action), changed=what is not None)
-
-    def snapshot_soon(self) -> None:
-        """Let a snapshot be due, whatever the number of rows since the last one."""
-        self.runner.snapshot = -math.inf
 
     def snapshot(self) -> None:
         """Store the agent, and delete what two snapshots cover."""

@@ -23,8 +23,6 @@ process; in PostgreSQL the lock belongs to the connection that writes, so that a
 lost the lock cannot write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools
@@ -41,6 +39,8 @@ OTHER_LAYOUT = (
     "{} has {}, that of another release; this release reads layout "
     f"{LAYOUT} only: give the learner a fresh {{}}"
 )
+TAKEN = "another process drives it"
+"""Why a learner does not run here."""
 PATIENCE = 5
 """Seconds to connect to a database."""
 STANDSTILL = 20
@@ -62,8 +62,8 @@ CREATE TABLE IF NOT EXISTS episodes (
     heard DOUBLE PRECISION, total DOUBLE PRECISION,
     closed DOUBLE PRECISION, ended BIGINT, why TEXT, model BIGINT,
     PRIMARY KEY (learner, number)
-);
-CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key);
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS episodes_key ON episodes (learner, key) WHERE key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS episodes_seq ON episodes (learner, seq);
 CREATE INDEX IF NOT EXISTS episodes_ended ON episodes (learner, ended) WHERE ended IS NOT NULL;
 CREATE INDEX IF NOT EXISTS episodes_open ON episodes (learner, number) WHERE closed IS NULL;
@@ -97,6 +97,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
     PRIMARY KEY (learner, seq)
 );
 """
+"""The tables and their indexes; of each page that a commit changes, SQLite writes all."""
 SHARED = """
 CREATE INDEX IF NOT EXISTS episodes_new ON episodes (learner, began) WHERE seq IS NULL;
 CREATE INDEX IF NOT EXISTS outcomes_new ON outcomes (learner, number, fact) WHERE seq IS NULL;
@@ -143,7 +144,7 @@ class Tables:
     _error: type[Exception]
     _busy: tuple[type[Exception], ...] = ()
     _where: str
-    _another: Callable[[], Tables]
+    _another: Callable[[], "Tables"]
     _db: Any
 
     @contextlib.contextmanager
@@ -188,7 +189,7 @@ class Tables:
         self.check()
 
     @contextlib.contextmanager
-    def reader(self) -> Iterator[Tables]:
+    def reader(self) -> Iterator["Tables"]:
         """Another connection, which reads one state while others write; for any thread."""
         with contextlib.closing(self._another()) as made:
             made.all(made._reads)
@@ -285,12 +286,6 @@ LOCK = "hashtextextended('belated learner ' || CAST(? AS TEXT), 0)"
 """The number of the advisory lock of a learner, in PostgreSQL."""
 
 
-@functools.lru_cache(maxsize=1000)
-def _placed(statement: str) -> str:
-    """A statement in the style of psycopg."""
-    return statement.replace("%", "%%").replace("?", "%s")
-
-
 class PostgresTables(Tables):
     """The tables in the schema `belated` of a database.
 
@@ -304,7 +299,7 @@ class PostgresTables(Tables):
     day = "CAST(floor(e.began / 86400) AS BIGINT)"
     shared = True
     _reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-    _form = staticmethod(_placed)
+    _form = staticmethod(lambda text: text.replace("%", "%%").replace("?", "%s"))  # of psycopg
 
     def __init__(
         self, url: str, learner: str | None, address: str | None = None, *, joins: bool = False
@@ -336,7 +331,8 @@ class PostgresTables(Tables):
             )
             if made and layout != f"layout {LAYOUT}":
                 raise StorageError(OTHER_LAYOUT.format("the schema belated", layout, "database"))
-            self.all(f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'")
+            text = f"{SCHEMA}{SHARED}COMMENT ON SCHEMA belated IS 'layout {LAYOUT}'"
+            self.all(text.replace(" WITHOUT ROWID", ""))
         ((free, *where),) = self.all(
             f"SELECT pg_try_advisory_lock({LOCK}), (SELECT address FROM drivers WHERE learner = ?)",
             learner, learner,
@@ -349,7 +345,7 @@ class PostgresTables(Tables):
                 learner, address,
             )  # fmt: skip
             return
-        self.taken = StorageError("another process drives it", taken=True, address=where[0])
+        self.taken = StorageError(TAKEN, taken=True, address=where[0])
         if not joins:
             raise self.taken
         self.all(f"SET lock_timeout = {SHORT}")

@@ -65,6 +65,8 @@ SOON = {"retry-after": "1"}
 """The header that asks for a repetition after a second."""
 Whole = Annotated[int, Meta(ge=0, le=LARGEST_WHOLE)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern="^[^\\x00]*$")]
+Table = dict[str, Any]
+Name = Annotated[str, Meta(max_length=LONGEST_KEY)]
 KeyBody = dict[Literal["key"], Text | None]
 """A new episode. key: your own key; the same key again returns the same episode."""
 ActionBody = dict[Literal["name"], Text | None]
@@ -147,6 +149,10 @@ class Outcome(Struct):
     def of(cls, kind: Any, episode: int | UnsetType = UNSET, **more: Any) -> Self:
         """The outcome of this kind."""
         return cls(kind, STATUS[kind], episode, **more)
+
+
+Decisions = dict[Literal["decisions"], list[Done]]
+Outcomes = dict[Literal["outcomes"], list[Outcome]]
 
 
 class Refused(Struct):
