@@ -17,12 +17,12 @@ import numpy as np
 from msgspec import Meta
 
 from belated.core import saving
+from belated.evaluation.verdict import ActionRow, Verdict, Z, verdict
 from belated.linear import life
 from belated.linear.life import Overview
 from belated.service.session import Session
 from belated.service.tables import Tables
 from belated.service.wire import LARGEST_WHOLE, STATUS, Table
-from belated.evaluation.verdict import ActionRow, Verdict, Z, verdict
 
 Seen = tuple[Overview, Verdict | None, dict[str, float]]
 """An agent at the time of a report: its overview, verdict and diagnostics.
