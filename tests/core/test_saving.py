@@ -632,6 +632,7 @@ def test_what_is_learned_begins_at_zero_unless_the_constructor_sets_it():
     class Means(Learned):
         sums: Annotated[Floats, Entries("S A")]
         other: Annotated[Floats, Entries("S unknown")]
+        whole: Annotated[Floats, Entries("shape")]
         visits: Count
         share: Annotated[float, Entries(low=0.0)]
         best: int | None
@@ -640,11 +641,12 @@ def test_what_is_learned_begins_at_zero_unless_the_constructor_sets_it():
 
         def __init__(self):
             self.given = 7
-            self.set_first_values({"S": 2, "A": 3})
+            self.set_first_values({"S": 2, "A": 3, "shape": (2, 3)})
 
     made = Means()
     assert made.sums.tolist() == [[0.0] * 3] * 2
     assert not hasattr(made, "other")
+    assert not hasattr(made, "whole")
     assert (made.visits, made.share, made.best, made.seen, made.given) == (0, 0.0, None, {}, 7)
 
 

@@ -351,6 +351,19 @@ def test_a_worker_that_dies_while_all_is_built_is_named_by_its_run(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_cannot_be_sent_to_workers_begins_nothing(tmp_path):
+    lock = threading.Lock()
+
+    def locked(brief):
+        with lock:
+            return bl.DelayedOPPO(brief.problem)
+
+    unsent = dataclasses.replace(TINY, agents=(Learner("locked", part(locked)),))
+    with pytest.raises(ValueError, match="Could not pickle"):
+        execute(unsent, tmp_path / "out", jobs=2)
+    assert not (tmp_path / "out").exists()
+
+
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

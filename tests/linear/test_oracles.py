@@ -535,6 +535,47 @@ def test_no_change_is_found_where_predictions_do_not_differ(width):
     assert found <= 1
 
 
+def test_outcomes_far_from_silence_are_no_change():
+    """All report, late and far from what silence says: what is to come is noise, not a change."""
+    for actions, most in ((2, 4), (50, 9)):
+        rng, agent = np.random.default_rng(1), bl.LinearSampler(bl.Choice(actions))
+        due, starts = {}, set()
+        for k in range(900):
+            agent.decide()
+            reward = bl.Reward(k, float(rng.normal(4.0, 1.0)))
+            due.setdefault(k + int(rng.exponential(30.0)), []).append(reward)
+            agent.observe(due.pop(k, []))
+            starts.add(agent.diagnostics()["changed_at"])
+        assert len(starts) <= most
+        assert agent.decide().probabilities.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e9])
+def test_a_mean_of_zero_is_no_scale(scale):
+    """A purchase and its refund: effects are not infinitely small."""
+    agent, rng = bl.LinearSampler(bl.Choice(2, 1)), np.random.default_rng(0)
+    for k in range(40):
+        decision = agent.decide([scale * (1.0 + 0.1 * rng.normal())])
+        assert decision.probabilities.sum() == pytest.approx(1.0)
+        agent.observe([bl.Reward(k - 1, 1.0), bl.Reward(k, -1.0)] if k % 2 else [])
+    assert np.isfinite(again(agent).model().known.theta).all()
+
+
+def test_to_look_changes_no_decision():
+    def decided(looks):
+        rng, agent, played = np.random.default_rng(0), bl.LinearSampler(bl.Choice(2), seed=3), []
+        for k in range(200):
+            played.append(agent.decide().probability)
+            if k % 7 == 0:
+                waiting = [j for j in agent.open_episodes() if j > k - 30]
+                agent.observe([bl.Reward(j, 1.0) for j in waiting if rng.random() < 0.2])
+                for _ in range(looks):
+                    agent.model()
+        return played
+
+    assert decided(0) == decided(2)
+
+
 def test_a_learner_without_changes_looks_for_none():
     agent, _ = run(
         bl.LinearSampler(bl.Choice(2), changes=False),

@@ -371,7 +371,8 @@ def test_the_probability_of_a_change_is_that_of_normal_densities(seed, step, wid
     assert fit.starts(n) == at
     said = fitted.constant + design(x, models, M, True) @ fitted.theta.ravel()
     left, weight, _ = fit._left_out(weighed, said, np.linalg.inv(fitted.precision))
-    s2 = ((weight * (y - left) ** 2).sum() + 2.0 * sums.outcome[1]) / (mass.sum() + 2.0)
+    squares = mass * (y - said) * (y - exposed * left)  # outcomes are y here, whatever F
+    s2 = (squares.sum() + 2.0 * sums.outcome[1]) / (mass.sum() + 2.0)
     X = design(left[:, None] - fitted.constant, models, M, True)
     slopes = np.maximum((sums.jump * fitted.theta**2).sum(1), s2)
     P = np.diag(np.array([[slope, sums.ridge] for slope in slopes]).ravel())

@@ -112,9 +112,8 @@ def test_robots_on_a_lossy_link_learn_like_the_simulator(served):
         agent = bl.recommend(world.problem, information="bandit")
         run = bl.simulate(world, agent, delays=bl.delays.uniform(0, 40), episodes=episodes, seed=0)
         here, there = np.mean(totals[-150:]), run.values[-150:].mean()
-        first = np.mean(totals[:40])
-        print(f"last 150: served {here:.3f}, simulated {there:.3f}; first 40 {first:.3f}")
-        assert here < first - 0.2  # uniform play costs about 1.45, the best policy about 0.7
+        print(f"last 150: served {here:.3f}, simulated {there:.3f}")
+        assert here < 1.0  # uniform play costs about 1.45, the best policy about 0.6
         assert here == pytest.approx(there, abs=4 * np.std(totals[-150:]) / np.sqrt(150))
 
 

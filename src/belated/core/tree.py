@@ -113,7 +113,7 @@ class Learned:
             if kind in (Union, types.UnionType) and type(None) in get_args(hint):
                 kind = type(None)
             sizes = [int(n) if n.isdigit() else axes.get(n) for n in rule.axes.split()]
-            if kind is np.ndarray and sizes and None not in sizes:
+            if kind is np.ndarray and set(map(type, sizes)) == {int}:
                 setattr(self, name, np.zeros(sizes, *get_args(get_args(hint)[1])))
             elif kind in EMPTY:
                 setattr(self, name, kind())
@@ -264,7 +264,7 @@ def _learned_names(cls: Any) -> tuple[str, ...]:
 
 def _all_hints(cls: Any) -> dict[str, Any]:
     """The annotations of a class; only those of its base if it uses names that are not known."""
-    with suppress(NameError):
+    with suppress(NameError, AttributeError):
         return get_type_hints(cls, include_extras=True)
     return _hints(cls.__base__)
 

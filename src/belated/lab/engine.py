@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import resource_tracker
+from pickle import PicklingError
 from typing import Any
 from unittest.mock import patch
 
@@ -101,10 +102,14 @@ def outcomes(
                     raise
                 deaths.update(started)
                 waiting.extendleft(reversed([one for one in started if deaths[one] < ATTEMPTS]))
-                first = f"{type(error).__name__}: {error}".partition(". ")[0]
-                how = f"its worker died {ATTEMPTS} times ({first})"
-                dead = (one for one in started if deaths[one] == ATTEMPTS)
-                yield from (Attempt(one, None, reason=how) for one in dead)
+                how = f"its worker died {ATTEMPTS} times ({type(error).__name__}: {error}"
+                # what cannot be sent is no death: it would not be sent with another task either
+                unsent = str(error) * isinstance(error, PicklingError)
+                yield from (
+                    Attempt(one, None, reason=how.partition(". ")[0] + ")", trace=unsent)
+                    for one in started
+                    if deaths[one] == ATTEMPTS
+                )
 
 
 def _each(parallel: joblib.Parallel, calls: Iterator[Any]) -> Iterator[Attempt]:

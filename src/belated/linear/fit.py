@@ -220,7 +220,8 @@ class Sums(Delays):
     def ridge(self) -> float:
         """The precision of the effect of a feature whose mean square is 1."""
         mean, spread = self.outcome
-        factor = max(1.0, math.sqrt(spread) / max(abs(mean), TINY)) if self.rare else 1.0
+        unsure = math.sqrt(spread / max(self.exposed.sum(), 1.0))  # a mean of 0 is not exact
+        factor = max(1.0, math.sqrt(spread) / max(abs(mean), unsure)) if self.rare else 1.0
         return self.nonzero * factor
 
     @property
@@ -461,7 +462,7 @@ def evidence(log: Weighed, sums: Sums, fitted: Belief) -> tuple[float, int]:
     said = predictions(log.x, log.models, fitted.theta, fitted.constant)
     tails = 0.5 * _tails(log, said)
     said, mass, total = _left_out(log, said, inverse(fitted.precision))
-    squares = total * (log.outcome - 2.0 * said) + mass * said * said
+    squares = (total - mass * said) * (log.outcome - log.exposed * said)
     variance = float(squares.sum() + 2.0 * sums.outcome[1]) / (log.mass.sum() + 2.0)
     slope = np.maximum((sums.jump * fitted.theta**2).sum(axis=1), variance)
     prior = np.tile(np.stack([slope, np.full(M, sums.ridge)], axis=1), 2)

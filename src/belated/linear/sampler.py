@@ -210,8 +210,8 @@ class LinearSampler(Model, Deciding):
     def _begin(self, time: float | None) -> int:
         """Fit if it is time, and add a decision to the log; returns its number."""
         self._read_notes()
+        self._fit()  # before this call counts, as `model` does
         self._ledger.tick(time)
-        self._fit()
         return self._ledger.begin()
 
     def begin_episode(self, now: float | None = None) -> Episode:
