@@ -409,6 +409,16 @@ def test_names_floor_and_holdout_may_change_while_a_learner_learns():
     assert agent.floor == 0.5
 
 
+def test_one_report_leaves_the_outcome_open():
+    """The first outcomes of a learner may all be equal: they say little of the next one."""
+    agent = bl.LinearSampler(bl.Choice(actions=["a", "b"], features=1))
+    agent.observe([bl.Reward(agent.decide([1.0]), 12.5)])
+    for row in agent.table():
+        assert row.low < 12.5 - 5.0
+        assert row.high > 12.5 + 5.0
+    assert agent.verdict().at_stake > 5.0
+
+
 def test_an_overview_has_the_table_the_probabilities_and_the_weights():
     rng = np.random.default_rng(0)
     features = bl.Features(age="number", country=["dk", "se"])

@@ -9,7 +9,7 @@ import numpy as np
 from belated.core.arrays import Floats
 from belated.evaluation.verdict import ActionRow, Z
 from belated.linear.choice import Choice
-from belated.linear.fit import Known, Sums
+from belated.linear.fit import TINY, Known, Sums
 from belated.linear.model import Model, best_of
 
 
@@ -145,6 +145,8 @@ def learned(
     names = ["all"] if problem.shared else [problem.name(a) for a in range(len(sums.plays))]
     if known is not None and problem.width and not problem.shared:
         effect, errors = effects(known, sums.average[None])
-        outcomes = known.constant + effect[:, 0], errors[:, 0]
+        typical = sums.level[1] / max(sums.hits.sum(), 1.0)  # one more outcome of average size
+        more = math.hypot(known.sigma, math.sqrt(typical / max(sums.exposed.sum(), 1.0)))
+        outcomes = known.constant + effect[:, 0], errors[:, 0] * more / max(known.sigma, TINY)
     counts = sums.plays, sums.hits, sums.exposed
     return table(names, counts, outcomes, silence or 0.0, model.retired)
