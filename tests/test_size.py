@@ -11,7 +11,7 @@ ROOT = Path(belated.__file__).parent
 BUDGETS = {
     "core": (1850, 41, 6.15),
     "tabular": (4814, 80, 6.35),
-    "linear": (1587, 17, 7.25),
+    "linear": (1591, 17, 7.25),
     "lab": (1718, 18, 7.49),
     "service": (2509, 34, 6.06),
     "config": (310, 5, 6.24),

@@ -508,7 +508,8 @@ def log_evidence(gram: Floats, moment: Floats, prior: Floats, variance: float) -
     root = np.linalg.cholesky(bordered)
     gain = (root[..., q, :q] ** 2).sum(axis=-1) / variance
     sizes = np.diagonal(root, axis1=-2, axis2=-1)[..., :q]
-    return (gain - (2.0 * np.log(sizes) - np.log(prior)).sum(axis=-1)).sum(axis=-1)
+    volume = (2.0 * np.log(sizes) - np.log(prior)).sum(axis=-1)
+    return (gain - volume).sum(axis=-1)
 
 
 def _left_out(log: Weighed, said: Floats, covariance: Floats) -> tuple[Floats, Floats, Floats]:

@@ -146,7 +146,8 @@ def learned(
     if known is not None and problem.width and not problem.shared:
         effect, errors = effects(known, sums.average[None])
         typical = sums.level[1] / max(sums.hits.sum(), 1.0)  # one more outcome of average size
-        more = math.hypot(known.sigma, math.sqrt(typical / max(sums.exposed.sum(), 1.0)))
+        unsure = math.sqrt(typical / max(sums.exposed.sum(), 1.0))
+        more = math.hypot(known.sigma, unsure)
         outcomes = known.constant + effect[:, 0], errors[:, 0] * more / max(known.sigma, TINY)
     counts = sums.plays, sums.hits, sums.exposed
     return table(names, counts, outcomes, silence or 0.0, model.retired)

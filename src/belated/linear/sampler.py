@@ -360,10 +360,8 @@ class LinearSampler(Model, Deciding):
                 constant = self.known.constant
                 said[new, place] = fit.predictions(log.x[new], log.models[new], theta, constant)
         later, self._fitted = log.rows(slice(self._first, None)), self.begun
-        late, share = (
-            fit.recent(later, sums, whole),
-            fit.drift(later, said[self._first :], variance),
-        )
+        late = fit.recent(later, sums, whole)
+        share = fit.drift(later, said[self._first :], variance)
         self._views = frozen(np.stack([whole.theta, late]))
         return whole._replace(theta=whole.theta + share * (late - whole.theta))
 
@@ -398,12 +396,13 @@ class LinearSampler(Model, Deciding):
         precision = fitted.precision + sums.asked[:, :p, :p]
         growth = min(max(GROWTH, self.problem.width / 400.0), 1.0)
         counted = reports * self._counted / max(made, 1)
+        rate = min(sums.hits.sum() / max(sums.exposed.sum(), 1e-9), 1.0)
         return fit.Known(
             frozen(fitted.theta),
             frozen(fit.inverse(precision)),
             fitted.constant,
             math.sqrt(variance),
-            min(sums.hits.sum() / max(sums.exposed.sum(), 1e-9), 1.0),
+            rate,
             sums.nonzero,
             made + 1 + int(growth * self._counted),
             reports + 1 + int(growth * counted),
