@@ -33,6 +33,8 @@ from belated.core.contract import (
 )
 from belated.core.episodes import newest
 from belated.core.tree import Count, Entries
+from belated.evaluation.sequences import Contest
+from belated.evaluation.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 from belated.linear import fit, life
 from belated.linear.choice import Choice
 from belated.linear.exposure import UNIT_EDGES
@@ -42,8 +44,6 @@ from belated.linear.logs import DecisionLog
 from belated.linear.model import Model, uniform
 from belated.linear.reward import LARGEST as LARGEST_REWARD, Reward
 from belated.linear.rows import COLUMNS, LATEST, Rows
-from belated.evaluation.sequences import Contest
-from belated.evaluation.verdict import NO_WINDOW, OUTSIDE, ActionRow, Verdict, varying, verdict
 
 GROWTH = 0.07
 """The growth of what counts, decisions or reports, after which the models are fitted anew."""

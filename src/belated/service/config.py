@@ -21,9 +21,9 @@ from belated.config.agents import RunBrief
 from belated.config.part import Registry, make, read, structured
 from belated.core import checks, saving, tree
 from belated.core.contract import Agent, Scale, check_is_agent
+from belated.evaluation.sequences import Contest
 from belated.linear.choice import Choice
 from belated.linear.features import Features
-from belated.evaluation.sequences import Contest
 from belated.tabular.problem import Problem
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
